@@ -1,0 +1,1 @@
+"""From facts to edits: phases, the workspace they are made in, and how they reach the disk."""

@@ -1,0 +1,1 @@
+"""One findings model, and one module per output format."""
