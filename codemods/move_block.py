@@ -1,0 +1,225 @@
+"""Move a block of a method into an adapter method, and call that in its place.
+
+Before:
+    def load_model(self, *args):
+        super().load_model(*args)
+        talker_mtp = getattr(self.model, "talker_mtp", None)
+        if talker_mtp is not None:
+            self.talker_mtp = talker_mtp
+
+After, in the runner:
+    def load_model(self, *args):
+        super().load_model(*args)
+        self._adapter.on_model_loaded(self)
+
+After, in the adapter:
+    def on_model_loaded(self, runner):
+        talker_mtp = getattr(runner.model, "talker_mtp", None)
+        if talker_mtp is not None:
+            runner.talker_mtp = talker_mtp
+
+Locals that the block reads become parameters, what it assigns and the rest of the method reads is returned. A block
+that can return, break or continue says so in its result. What cannot be moved faithfully is refused with a reason
+(omni_migrate/facts/flow.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from codemods.blocks import (
+    RenameReceiver,
+    Statement,
+    call_text,
+    edit_statements,
+    fresh_name,
+    locate,
+    names_in,
+    parse_method,
+)
+from omni_migrate.facts.flow import BlockFlow, MethodFlow, Refusal
+
+RECEIVER_NAMES = ("runner", "model_runner", "runner_")
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A method without its block, and the adapter method that has it. Both are dedented source."""
+
+    method: str
+    hook: str
+    parameters: tuple[str, ...]
+    returns: tuple[str, ...]
+
+
+def move_block(
+    source: str,
+    first: int,
+    last: int,
+    hook: str,
+    *,
+    docstring: str = "",
+    adapter: str = "_adapter",
+    base_indent: int = 4,
+    line_length: int = 120,
+) -> Moved | Refusal:
+    """Move the statements from line `first` to line `last` (1-based, in `source`) into a method named `hook`.
+
+    `source` is one dedented method; `base_indent` is the column at which it stands in its file.
+    """
+    function = parse_method(source)
+    if not function.args.args:
+        return Refusal("the function has no receiver", function.lineno)
+    found = locate(function, first, last)
+    if isinstance(found, Refusal):
+        return found
+    body, location = found
+    flow = MethodFlow(function)
+    block = flow.block(body, location.start, location.stop)
+    if isinstance(block, Refusal):
+        return block
+    names = names_in(function)
+    receiver = fresh_name(RECEIVER_NAMES, names)
+    signal = _Signal.choose(block, names)
+    moved: list[Statement] = []
+
+    def dispatch(statements: list[Statement]) -> Sequence[Statement]:
+        moved.extend(statements)
+        indent = base_indent + 4 * (1 + len(location.path))
+        call = f"{flow.receiver}.{adapter}.{hook}", [flow.receiver, *block.parameters]
+        lines = signal.call(*call, block, indent, line_length)
+        replaced = [cst.parse_statement(line) for line in lines]
+        blank = [line for line in statements[0].leading_lines if line.comment is None]  # type: ignore[attr-defined]
+        replaced[0] = replaced[0].with_changes(leading_lines=blank[:1])
+        return replaced
+
+    module = cst.parse_module(source)
+    edited = edit_statements(module, location, dispatch)
+    if isinstance(edited, Refusal):
+        return Refusal(edited.reason, first)
+    return Moved(
+        edited.code,
+        _hook_source(moved, hook, receiver, flow.receiver, block, signal, docstring),
+        block.parameters,
+        block.returns,
+    )
+
+
+def _hook_source(
+    moved: Sequence[Statement],
+    hook: str,
+    receiver: str,
+    old_receiver: str,
+    block: BlockFlow,
+    signal: _Signal,
+    docstring: str,
+) -> str:
+    statements = [*moved]
+    leading = [line for line in statements[0].leading_lines]  # type: ignore[attr-defined]
+    while leading and leading[0].comment is None:
+        leading.pop(0)
+    statements[0] = statements[0].with_changes(leading_lines=leading)
+    body: list[cst.CSTNode] = [
+        statement.visit(RenameReceiver(old_receiver, receiver)).visit(signal) for statement in statements  # type: ignore[union-attr]
+    ]
+    body.extend(cst.parse_statement(line) for line in signal.end(block))
+    if docstring:
+        body.insert(0, cst.parse_statement(f'"""{docstring}"""'))
+    head = f"def {hook}({', '.join(('self', receiver, *block.parameters))}):\n    pass\n"
+    function = cst.ensure_type(cst.parse_statement(head), cst.FunctionDef)
+    return cst.Module([function.with_changes(body=cst.IndentedBlock(body))]).code  # type: ignore[arg-type]
+
+
+class _Signal(cst.CSTTransformer):
+    """How a moved block tells the method that it returned, broke or continued.
+
+    `plain`: it only ends; `forward`: the method returns whatever the block returns; `tagged`: (how, value) pairs.
+    """
+
+    def __init__(self, kind: str, flow: str, value: str, returns: tuple[str, ...]) -> None:
+        super().__init__()
+        self.kind, self.flow, self.value, self.returns = kind, flow, value, returns
+        self._loops = 0
+
+    @classmethod
+    def choose(cls, block: BlockFlow, taken: set[str]) -> _Signal:
+        kind = "tagged"
+        if not block.exits:
+            kind = "plain"
+        elif block.exits == {"return"} and (block.tail or not block.falls_through):
+            kind = "forward"
+        flow, value = fresh_name(("flow",), taken), fresh_name(("value", "outcome"), taken)
+        return cls(kind, flow, value, block.returns)
+
+    def call(self, target: str, arguments: list[str], block: BlockFlow, indent: int, length: int) -> list[str]:
+        """The statements that stand where the block stood."""
+        if self.kind == "plain":
+            assign = f"{', '.join(block.returns)} = " if block.returns else ""
+            return [call_text(target, arguments, assign, indent, length)]
+        if self.kind == "forward":
+            return [call_text(target, arguments, "return ", indent, length)]
+        lines = [call_text(target, arguments, f"{self.flow}, {self.value} = ", indent, length)]
+        if "return" in block.exits:
+            lines.append(f'if {self.flow} == "return":\n    return {self.value}\n')
+        if block.returns:
+            lines.append(f"{', '.join(block.returns)}{',' if len(block.returns) == 1 else ''} = {self.value}")
+        lines.extend(f'if {self.flow} == "{exit_}":\n    {exit_}\n' for exit_ in sorted(block.exits - {"return"}))
+        return lines
+
+    def end(self, block: BlockFlow) -> list[str]:
+        """The statements that end the adapter method."""
+        if self.kind == "plain":
+            return [f"return {', '.join(block.returns)}"] if block.returns else []
+        if self.kind == "forward" or not block.falls_through:
+            return []
+        return [f'return "next", {self._outs()}']
+
+    def _outs(self) -> str:
+        return f"({', '.join(self.returns)}{',' if len(self.returns) == 1 else ''})"
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
+        return False
+
+    def visit_ClassDef(self, node: cst.ClassDef) -> bool:
+        return False
+
+    def visit_Lambda(self, node: cst.Lambda) -> bool:
+        return False
+
+    def visit_For_body(self, node: cst.For) -> None:
+        self._loops += 1
+
+    def leave_For_body(self, node: cst.For) -> None:
+        self._loops -= 1
+
+    def visit_While_body(self, node: cst.While) -> None:
+        self._loops += 1
+
+    def leave_While_body(self, node: cst.While) -> None:
+        self._loops -= 1
+
+    def leave_Return(self, original_node: cst.Return, updated_node: cst.Return) -> cst.Return:
+        if self.kind != "tagged":
+            return updated_node
+        value = updated_node.value or cst.Name("None")
+        if isinstance(value, cst.Tuple) and not value.lpar:
+            value = value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+        return updated_node.with_changes(
+            value=cst.Tuple([cst.Element(cst.SimpleString('"return"')), cst.Element(value)], lpar=(), rpar=()),
+            whitespace_after_return=cst.SimpleWhitespace(" "),
+        )
+
+    def leave_Break(self, original_node: cst.Break, updated_node: cst.Break) -> cst.BaseSmallStatement:
+        return self._leave_loop("break", updated_node)
+
+    def leave_Continue(self, original_node: cst.Continue, updated_node: cst.Continue) -> cst.BaseSmallStatement:
+        return self._leave_loop("continue", updated_node)
+
+    def _leave_loop(self, name: str, node: cst.Break | cst.Continue) -> cst.BaseSmallStatement:
+        if self.kind != "tagged" or self._loops:
+            return node
+        statement = cst.ensure_type(cst.parse_statement(f'return "{name}", {self._outs()}'), cst.SimpleStatementLine)
+        return statement.body[0].with_changes(semicolon=node.semicolon)
