@@ -1,1 +1,55 @@
-"""cli"""
+"""The `omni-migrate` command. One module per command; a command imports its engine only when it runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from omni_migrate.cli import explain, extract_adapters, list_knowledge
+from omni_migrate.cli.commands import Command, Commands
+from omni_migrate.cli.options import EXIT_CODES
+
+app = typer.Typer(
+    cls=Commands,
+    help="Move vLLM-Omni's model runners onto adapters (RFC-003).",
+    epilog=EXIT_CODES,
+    # Rich help costs more to import than the rest of the start-up.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    add_completion=False,
+)
+app.command("extract-adapters", cls=Command, epilog=EXIT_CODES)(extract_adapters.extract_adapters)
+app.command("explain", cls=Command)(explain.explain)
+app.command("list", cls=Command)(list_knowledge.list_knowledge)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from omni_migrate import __version__
+
+        typer.echo(f"omni-migrate {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _group(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """The console script: runs the command and ends the process with its exit code."""
+    from omni_migrate.cli.guard import closed_pipe_is_fine
+
+    code: object = 0
+    with closed_pipe_is_fine():
+        try:
+            app(prog_name="omni-migrate")
+        except SystemExit as stop:
+            code = stop.code
+    raise SystemExit(code)

@@ -1,0 +1,70 @@
+"""What the commands' options have in common."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omni_migrate.errors import InputError
+
+if TYPE_CHECKING:
+    from omni_migrate.report.findings import Report
+
+EXIT_CODES = """\b
+Exit codes:
+  0  done, whatever was found
+  1  --check: something would change, or a finding is an error
+  2  usage or input: no such path, not vllm-omni, dirty tree, no network
+  3  the tool's own verification failed; nothing was written
+"""
+
+
+class Format(str, Enum):
+    """How a report is drawn."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+FORMAT_OF_SUFFIX = {".json": Format.JSON, ".md": Format.MARKDOWN, ".txt": Format.TEXT}
+
+
+def parse_phases(text: str | None) -> tuple[int, ...]:
+    """`3`, `2-4`, `1,3` or a mix as sorted numbers; nothing is no number. Raises InputError."""
+    if text is None:
+        return ()
+    phases: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = (piece.strip() for piece in part.partition("-"))
+        numbers = (first, last) if dash else (first, first)
+        if not all(number.isascii() and number.isdigit() for number in numbers) or int(numbers[0]) > int(numbers[1]):
+            raise InputError(f"--phase {text}: not a phase; give a number (3), a range (2-4) or a list (1,3)")
+        phases.update(range(int(numbers[0]), min(int(numbers[1]), 99) + 1))
+    return tuple(sorted(phases))
+
+
+def check_failed(report: Report) -> bool:
+    """What `--check` exits 1 for: a file would change, or a finding is an error."""
+    return any(change.action != "unchanged" for change in report.files) or any(
+        finding.severity.value == "error" for finding in report.findings
+    )
+
+
+def show(report: Report, drawn_as: Format, report_file: Path | None) -> None:
+    """Draw `report` on standard output, and into `report_file` in the format of its suffix. Raises InputError."""
+    import sys
+
+    from omni_migrate.cli.guard import closed_pipe_is_fine
+    from omni_migrate.report import render
+
+    if report_file is not None:
+        in_file = FORMAT_OF_SUFFIX.get(report_file.suffix.lower(), drawn_as)
+        try:
+            with report_file.open("w", encoding="utf-8", newline="\n") as stream:
+                render(report, in_file.value, stream)
+        except OSError as error:
+            raise InputError(f"--report {report_file}: cannot be written: {error.strerror or error}") from error
+    with closed_pipe_is_fine():
+        render(report, drawn_as.value, sys.stdout)

@@ -1,0 +1,25 @@
+"""What a command is asked for, as the command line says it and the engine reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from omni_migrate.progress import Progress, SilentProgress
+
+
+@dataclass(frozen=True)
+class ExtractRequest:
+    """One `extract-adapters` run. `source` None is the checkout around `cwd`; empty `phases` or `only` is all."""
+
+    source: str | None
+    cwd: Path
+    dry_run: bool = False
+    output: Path | None = None
+    branch: str | None = None
+    allow_dirty: bool = False
+    only: tuple[str, ...] = ()
+    phases: tuple[int, ...] = ()
+    list_sites: bool = False
+    check: bool = False
+    progress: Progress = field(default_factory=SilentProgress)
