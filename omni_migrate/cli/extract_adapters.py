@@ -90,5 +90,5 @@ def extract_adapters(
             progress=TerminalProgress(),
         )
     )
-    show(report, drawn_as, report_file)
+    show(report, drawn_as, report_file, diff=dry_run)
     return EXIT_CHECK_FAILED if check and check_failed(report) else EXIT_DONE

@@ -52,7 +52,7 @@ def check_failed(report: Report) -> bool:
     )
 
 
-def show(report: Report, drawn_as: Format, report_file: Path | None) -> None:
+def show(report: Report, drawn_as: Format, report_file: Path | None, *, diff: bool) -> None:
     """Draw `report` on standard output, and into `report_file` in the format of its suffix. Raises InputError."""
     import sys
 
@@ -63,8 +63,8 @@ def show(report: Report, drawn_as: Format, report_file: Path | None) -> None:
         in_file = FORMAT_OF_SUFFIX.get(report_file.suffix.lower(), drawn_as)
         try:
             with report_file.open("w", encoding="utf-8", newline="\n") as stream:
-                render(report, in_file.value, stream)
+                render(report, in_file.value, diff=diff, stream=stream)
         except OSError as error:
             raise InputError(f"--report {report_file}: cannot be written: {error.strerror or error}") from error
     with closed_pipe_is_fine():
-        render(report, drawn_as.value, sys.stdout)
+        render(report, drawn_as.value, diff=diff, stream=sys.stdout)
