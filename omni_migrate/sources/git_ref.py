@@ -45,7 +45,7 @@ def from_ref(spec: str, folder: Path, ref: str, package: str) -> Source:
 
 
 def described(folder: Path, ref: str) -> str | None:
-    """The version by the nearest tag, as 0.30.0 or, three commits later, 0.30.0+3.gabc1234; None without a tag or git."""
+    """The version by the nearest tag: 0.30.0, or 0.30.0+3.gabc1234 three commits later; None without a tag or git."""
     try:
         git = _git(str(folder))
         said = git.Git(str(folder)).describe("--tags", "--long", ref)

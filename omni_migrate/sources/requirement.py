@@ -76,8 +76,8 @@ def _fetch(spec: str, requirement: str, progress: Progress) -> Path:
 
     if not sys.executable or find_spec("pip") is None:
         raise InputError(
-            f"{spec}: {sys.executable or 'this Python'} has no pip to fetch it with; run `{sys.executable} -m ensurepip`"
-            ", or fetch it yourself and give the file"
+            f"{spec}: {sys.executable or 'this Python'} has no pip to fetch it with; run "
+            f"`{sys.executable or 'python'} -m ensurepip`, or fetch it yourself and give the file"
         )
     with cache.scratch() as folder:
         said = ""
