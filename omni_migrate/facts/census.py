@@ -14,11 +14,12 @@ import gc
 import re
 import warnings
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from omni_migrate.plan.workspace import Workspace
+from omni_migrate.progress import Progress, SilentProgress
 
 CLASS_ATTRIBUTE = "class attribute"
 METHOD = "method"
@@ -119,20 +120,20 @@ def take_census(
     package: str,
     capabilities: Collection[str],
     class_names: Collection[str] = (),
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Census:
     """Find the model classes below `package`, a folder of the workspace, and who has which of `capabilities`.
 
     Listed are the classes that the model registry names, and the torch modules that have a capability or whose name
-    is in `class_names`. `progress(done, total)` is called as files are read. A file that cannot be read or parsed
-    raises nothing, it is in `Census.unreadable`.
+    is in `class_names`. A file that cannot be read or parsed raises nothing, it is in `Census.unreadable`.
     """
     collecting = gc.isenabled()
     gc.disable()  # syntax trees hold no garbage yet, and collecting over them costs a quarter of the time
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the parser warns of odd escapes, which are not our user's business
-            return _Tree(workspace, package, frozenset(capabilities)).census(frozenset(class_names), progress)
+            tree = _Tree(workspace, package, frozenset(capabilities))
+            return tree.census(frozenset(class_names), progress or SilentProgress())
     finally:
         if collecting:
             gc.enable()
@@ -375,10 +376,16 @@ class _Tree:
         self.orders: dict[_Class, list[_Class | str]] = {}
         self.looking_up: set[tuple[_Scope, str]] = set()
 
-    def census(self, class_names: frozenset[str], progress: Callable[[int, int], None] | None) -> Census:
-        self.read(progress)
-        for path in self.first_files(class_names):
-            self.parse(path)
+    def census(self, class_names: frozenset[str], progress: Progress) -> Census:
+        files = list(self.workspace.python_files((self.folder + "/",)))
+        with progress.task("Looking for model classes", len(files)) as advance:
+            for path in files:
+                self.read(path)
+            first = self.first_files(class_names)
+            advance(len(files) - len(first))
+            for path in first:
+                self.parse(path)
+                advance(1)
         architectures = self.architectures()
         self.apply_patches()
         for path in self.files_below(found.name for found in self.classes() if found.own or found.forwards_at):
@@ -391,25 +398,21 @@ class _Tree:
         models.sort(key=lambda model: (model.name, model.path, model.line))
         return Census(tuple(models), tuple(sorted(self.unreadable.items())))
 
-    def read(self, progress: Callable[[int, int], None] | None) -> None:
-        files = list(self.workspace.python_files((self.folder + "/",)))
+    def read(self, path: str) -> None:
+        try:
+            data = self.workspace.read(path)
+        except OSError as error:
+            self.unreadable[path] = error.strerror or str(error)
+            return
+        if b"\r" in data:
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        self.data[path] = data
         above = len(self.folder) - len(self.folder.rpartition("/")[2])
-        for done, path in enumerate(files, 1):
-            try:
-                data = self.workspace.read(path)
-            except OSError as error:
-                self.unreadable[path] = error.strerror or str(error)
-                continue
-            if b"\r" in data:
-                data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-            self.data[path] = data
-            module = path[above : -len(".py")].replace("/", ".").removesuffix(".__init__")
-            self.modules[path] = module
-            self.paths[module] = path
-            while module := module.rpartition(".")[0]:
-                self.folders.add(module)
-            if progress is not None:
-                progress(done, len(files))
+        module = path[above : -len(".py")].replace("/", ".").removesuffix(".__init__")
+        self.modules[path] = module
+        self.paths[module] = path
+        while module := module.rpartition(".")[0]:
+            self.folders.add(module)
 
     def first_files(self, class_names: frozenset[str]) -> list[str]:
         """Files that mention a capability, register a model, forward attributes or hold a class asked for by name."""

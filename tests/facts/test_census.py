@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from contextlib import contextmanager
 
 import pytest
 
@@ -521,14 +522,36 @@ def test_a_package_in_a_folder(tmp_path):
     assert [(model.name, model.path) for model in taken.classes] == [("A", "src/omni/a.py"), ("B", "src/omni/b.py")]
 
 
-def test_progress_counts_every_file(tmp_path):
-    for name in "abc":
-        (tmp_path / f"{name}.py").write_text("")
-    calls = []
-    take_census(
-        Workspace(tmp_path.parent), tmp_path.name, ["x"], progress=lambda done, total: calls.append((done, total))
-    )
-    assert calls == [(1, 3), (2, 3), (3, 3)]
+class Counting:
+    """A progress that adds up."""
+
+    total = done = 0
+
+    @contextmanager
+    def task(self, label, total=None, unit="files"):
+        self.total = total
+        yield self.advance
+
+    def advance(self, amount):
+        self.done += amount
+
+
+def test_progress_ends_at_the_number_of_files(tmp_path):
+    (tmp_path / "omni").mkdir()
+    for name in ("a", "b", "c"):
+        (tmp_path / f"omni/{name}.py").write_text("has_hook = 1\n" if name == "b" else "")
+    progress = Counting()
+    take_census(Workspace(tmp_path), "omni", ["has_hook"], progress=progress)
+    assert progress.done == progress.total == 3
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "omni").mkdir()
+    (tmp_path / "omni/a.py").write_text(module("has_hook = True"))
+    (tmp_path / "omni/b.py").symlink_to("nowhere.py")
+    taken = take_census(Workspace(tmp_path), "omni", ["has_hook"])
+    assert taken.unreadable == (("omni/b.py", "No such file or directory"),)
+    assert names(taken.classes) == ["Model"]
 
 
 def test_a_census_can_be_sent_between_processes_and_is_the_same_each_time(census):
