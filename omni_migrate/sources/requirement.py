@@ -65,7 +65,7 @@ def _kept(requirement: str) -> Path | None:
 
     wanted = Requirement(requirement)
     name = canonicalize_name(wanted.name)
-    if not any(part.operator in ("==", "===") and "*" not in part.version for part in wanted.specifier):
+    if not any(part.operator == "==" and "*" not in part.version for part in wanted.specifier):
         return None
     versions = [v for v in cache.kept_names("release", name) if wanted.specifier.contains(v, prereleases=True)]
     return next(filter(None, (cache.kept("release", name, version) for version in versions)), None)
