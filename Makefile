@@ -8,7 +8,7 @@ DEMO = omni-migrate extract-adapters vllm-omni==0.30.0 --dry-run --list-sites
 .PHONY: help demo test test-tool lint clean
 
 help: ## Say what can be made
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -39,3 +39,5 @@ test-tool: lint ## The same without the tests on real vLLM
 clean: ## Remove the environment and what the tools leave
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
+
+include bench.mk
