@@ -3,8 +3,12 @@
 import pickle
 import warnings
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from omni_migrate.facts.census import Census, Definition, ModelClass, take_census
 from omni_migrate.plan.workspace import Workspace
@@ -559,3 +563,51 @@ def test_a_census_can_be_sent_between_processes_and_is_the_same_each_time(census
     taken = census(files)
     assert pickle.loads(pickle.dumps(taken)) == taken == census(files)
     assert only(taken).definitions[0].value == "{'x', 'y', 'z'}"
+
+
+# ---- against Python itself
+
+Drawn = tuple[list[int], "str | None", "str | None"]
+
+
+@st.composite
+def hierarchies(draw: st.DrawFn) -> list[Drawn]:
+    """Classes, each with earlier ones as bases, what its body says of the hook, and what its `__init__` sets."""
+    body = st.sampled_from([None, "has_hook = True", "has_hook = False", "def has_hook(self): pass"])
+    instance = st.sampled_from([None, "True", "False", "None", "compute()"])
+    return [
+        (
+            draw(st.lists(st.integers(0, index - 1), unique=True, max_size=3)) if index else [],
+            draw(body),
+            draw(instance),
+        )
+        for index in range(draw(st.integers(1, 6)))
+    ]
+
+
+def source_of(classes: list[Drawn]) -> str:
+    lines = ["compute = lambda: True", "class Root:", "    def forward(self): pass"]
+    for index, (bases, body, instance) in enumerate(classes):
+        lines.append(f"class C{index}({', '.join(f'C{base}' for base in bases) or 'Root'}):")
+        lines.append("    def __init__(self):\n        super().__init__()")
+        lines += [f"        self.has_hook = {instance}"] * (instance is not None)
+        lines += [f"    {body}"] * (body is not None)
+    return "\n".join(lines) + "\n"
+
+
+@given(hierarchies())
+@settings(max_examples=200, deadline=None)
+def test_the_census_says_what_python_says(classes):
+    source = source_of(classes)
+    namespace: dict[str, type] = {}
+    try:
+        exec(source, namespace)
+    except TypeError:
+        assume(False)  # Python knows no resolution order for these bases
+    made = [namespace[f"C{index}"]() for index in range(len(classes))]
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "omni").mkdir()
+        (Path(folder) / "omni/a.py").write_text(source)
+        taken = take_census(Workspace(Path(folder)), "omni", ["has_hook"])
+    assert names(taken.having("has_hook")) == [type(one).__name__ for one in made if hasattr(one, "has_hook")]
+    assert names(taken.answering("has_hook")) == [type(one).__name__ for one in made if getattr(one, "has_hook", False)]
