@@ -7,12 +7,12 @@ A method is handed to a codemod as its own dedented source, so that only what is
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
 
-from omni_migrate.facts.flow import FunctionNode, Refusal
+from omni_migrate.facts.flow import FunctionNode, Refusal, bound_names
 
 Step = tuple[str, int]
 Statement = cst.BaseStatement
@@ -38,7 +38,7 @@ def parse_method(source: str) -> FunctionNode:
 
 def first_line(node: ast.stmt) -> int:
     """The line where a statement begins, its decorators included."""
-    decorators = getattr(node, "decorator_list", [])
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
@@ -49,7 +49,8 @@ def locate(function: FunctionNode, first: int, last: int) -> tuple[list[ast.stmt
         stops = [index for index, node in enumerate(body) if node.end_lineno == last]
         if starts and stops and starts[0] <= stops[-1]:
             start, stop = starts[0], stops[-1] + 1
-            if start and body[start - 1].end_lineno == first or stop < len(body) and first_line(body[stop]) == last:
+            shares_first = start and body[start - 1].end_lineno == first
+            if shares_first or (stop < len(body) and first_line(body[stop]) == last):
                 return Refusal("it shares a line with another statement", first)
             return body, Location(path, name, start, stop)
     return Refusal("its lines are not whole statements of one block", first)
@@ -129,16 +130,37 @@ class RenameReceiver(cst.CSTTransformer):
     """`self` becomes `runner` in moved code, but not where a nested function has a parameter of that name."""
 
     def __init__(self, old: str, new: str) -> None:
+        super().__init__()
         self.old, self.new = old, new
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
         return not _has_parameter(node.params, self.old)
 
+    def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
+        if not _has_parameter(original_node.params, self.old):
+            return updated_node
+        decorators = [decorator.visit(self) for decorator in original_node.decorators]
+        return original_node.with_changes(decorators=decorators, params=self._defaults(original_node.params))
+
     def visit_Lambda(self, node: cst.Lambda) -> bool:
         return not _has_parameter(node.params, self.old)
 
-    def visit_Attribute(self, node: cst.Attribute) -> bool:
-        return True
+    def leave_Lambda(self, original_node: cst.Lambda, updated_node: cst.Lambda) -> cst.Lambda:
+        if not _has_parameter(original_node.params, self.old):
+            return updated_node
+        return original_node.with_changes(params=self._defaults(original_node.params))
+
+    def _defaults(self, parameters: cst.Parameters) -> cst.Parameters:
+        """Defaults and annotations are evaluated outside the function whose parameter hides the receiver."""
+        changes = {
+            field: [parameter.with_changes(**self._outer(parameter)) for parameter in getattr(parameters, field)]
+            for field in ("posonly_params", "params", "kwonly_params")
+        }
+        return parameters.with_changes(**changes)
+
+    def _outer(self, parameter: cst.Param) -> dict[str, object]:
+        parts = {"default": parameter.default, "annotation": parameter.annotation}
+        return {name: part.visit(self) for name, part in parts.items() if part is not None}
 
     def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.Name:
         return updated_node.with_changes(value=self.new) if original_node.value == self.old else updated_node
@@ -149,9 +171,15 @@ class RenameReceiver(cst.CSTTransformer):
     def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
         return updated_node.with_changes(keyword=original_node.keyword)
 
+    def leave_MatchKeywordElement(
+        self, original_node: cst.MatchKeywordElement, updated_node: cst.MatchKeywordElement
+    ) -> cst.MatchKeywordElement:
+        return updated_node.with_changes(key=original_node.key)
+
 
 def _has_parameter(parameters: cst.Parameters, name: str) -> bool:
     every = [*parameters.posonly_params, *parameters.params, *parameters.kwonly_params]
+    every += [star for star in (parameters.star_arg, parameters.star_kwarg) if isinstance(star, cst.Param)]
     return any(parameter.name.value == name for parameter in every)
 
 
@@ -167,15 +195,39 @@ def fresh_name(wanted: Sequence[str], taken: Collection[str]) -> str:
 
 
 def names_in(function: ast.AST) -> set[str]:
-    """Every identifier that stands in a function as a name or parameter."""
-    names = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
-    return names | {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
+    """Every identifier that a function reads or binds, in any scope of it; attributes are none."""
+    names: set[str] = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            names.update(node.names)
+    return names | bound_names(ast.walk(function))
+
+
+def calls_hook(nodes: Iterable[ast.AST], receiver: str, adapter: str, hook: str) -> bool:
+    """Whether this code already is what a codemod would put in its place."""
+    return any(
+        isinstance(node, ast.Attribute) and ast.unparse(node) == f"{receiver}.{adapter}.{hook}"
+        for root in nodes
+        for node in ast.walk(root)
+    )
+
+
+def own_receiver(function: FunctionNode, receiver: str) -> str:
+    """What the adapter's method calls its own first parameter: `self`, unless the moved code has another use for it."""
+    return fresh_name(("self", "adapter"), names_in(function) - {receiver})
 
 
 def call_text(target: str, arguments: Sequence[str], assign: str, indent: int, line_length: int) -> str:
-    """`assign target(arguments)` on one line, or one argument a line where it would be too long."""
-    line = f"{assign}{target}({', '.join(arguments)})"
+    """`assign target(arguments)` laid out as ruff format does: one line, arguments on a line, an argument a line."""
+    joined = ", ".join(arguments)
+    line = f"{assign}{target}({joined})"
     if indent + len(line) <= line_length:
         return line
+    if indent + 4 + len(joined) <= line_length:
+        return f"{assign}{target}(\n    {joined}\n)"
     inner = "".join(f"    {argument},\n" for argument in arguments)
     return f"{assign}{target}(\n{inner})"

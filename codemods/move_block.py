@@ -34,10 +34,12 @@ from codemods.blocks import (
     RenameReceiver,
     Statement,
     call_text,
+    calls_hook,
     edit_statements,
     fresh_name,
     locate,
     names_in,
+    own_receiver,
     parse_method,
 )
 from omni_migrate.facts.flow import BlockFlow, MethodFlow, Refusal
@@ -71,8 +73,6 @@ def move_block(
     `source` is one dedented method; `base_indent` is the column at which it stands in its file.
     """
     function = parse_method(source)
-    if not function.args.args:
-        return Refusal("the function has no receiver", function.lineno)
     found = locate(function, first, last)
     if isinstance(found, Refusal):
         return found
@@ -81,6 +81,8 @@ def move_block(
     block = flow.block(body, location.start, location.stop)
     if isinstance(block, Refusal):
         return block
+    if calls_hook(body[location.start : location.stop], flow.receiver, adapter, hook):
+        return Refusal(f"it already calls {adapter}.{hook}", first)
     names = names_in(function)
     receiver = fresh_name(RECEIVER_NAMES, names)
     signal = _Signal.choose(block, names)
@@ -100,37 +102,29 @@ def move_block(
     edited = edit_statements(module, location, dispatch)
     if isinstance(edited, Refusal):
         return Refusal(edited.reason, first)
-    return Moved(
-        edited.code,
-        _hook_source(moved, hook, receiver, flow.receiver, block, signal, docstring),
-        block.parameters,
-        block.returns,
-    )
+    head = f"def {hook}({', '.join((own_receiver(function, flow.receiver), receiver, *block.parameters))}):\n    pass\n"
+    hook_body = _hook_body(moved, RenameReceiver(flow.receiver, receiver), block, signal, docstring)
+    hook_function = cst.ensure_type(cst.parse_statement(head), cst.FunctionDef).with_changes(body=hook_body)
+    hook_module = module.with_changes(body=[hook_function], header=(), footer=())
+    return Moved(edited.code, hook_module.code, block.parameters, block.returns)
 
 
-def _hook_source(
-    moved: Sequence[Statement],
-    hook: str,
-    receiver: str,
-    old_receiver: str,
-    block: BlockFlow,
-    signal: _Signal,
-    docstring: str,
-) -> str:
+def _hook_body(
+    moved: Sequence[Statement], rename: RenameReceiver, block: BlockFlow, signal: _Signal, docstring: str
+) -> cst.IndentedBlock:
     statements = [*moved]
-    leading = [line for line in statements[0].leading_lines]  # type: ignore[attr-defined]
+    leading = [*statements[0].leading_lines]  # type: ignore[attr-defined]
     while leading and leading[0].comment is None:
         leading.pop(0)
     statements[0] = statements[0].with_changes(leading_lines=leading)
-    body: list[cst.CSTNode] = [
-        statement.visit(RenameReceiver(old_receiver, receiver)).visit(signal) for statement in statements  # type: ignore[union-attr]
-    ]
+    body: list[cst.CSTNode] = []
+    for statement in statements:
+        renamed = cst.ensure_type(statement.visit(rename), type(statement))
+        body.append(cst.ensure_type(renamed.visit(signal), type(statement)))
     body.extend(cst.parse_statement(line) for line in signal.end(block))
     if docstring:
         body.insert(0, cst.parse_statement(f'"""{docstring}"""'))
-    head = f"def {hook}({', '.join(('self', receiver, *block.parameters))}):\n    pass\n"
-    function = cst.ensure_type(cst.parse_statement(head), cst.FunctionDef)
-    return cst.Module([function.with_changes(body=cst.IndentedBlock(body))]).code  # type: ignore[arg-type]
+    return cst.IndentedBlock(body)  # type: ignore[arg-type]
 
 
 class _Signal(cst.CSTTransformer):

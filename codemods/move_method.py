@@ -53,7 +53,7 @@ def move_method(
     receiver = fresh_name(RECEIVER_NAMES, names_in(function))
     module = cst.parse_module(source)
     node = cst.ensure_type(module.body[0], cst.FunctionDef)
-    renamed = cst.ensure_type(node.body.visit(RenameReceiver(old, receiver)), cst.BaseSuite)
+    renamed = cst.ensure_type(node.body.visit(RenameReceiver(old, receiver)), type(node.body))
     first = node.params.params[0]
     runner = first.with_changes(name=cst.Name(receiver), comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
     has_more = len(node.params.params) > 1 or node.params.star_arg is not cst.MaybeSentinel.DEFAULT

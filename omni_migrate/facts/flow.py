@@ -11,17 +11,16 @@ swallows them (`suppress`, `raises`, `assertRaises`).
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _SWALLOWING = frozenset({"suppress", "raises", "assertRaises", "assertRaisesRegex"})
-_CONSUMERS = frozenset(
-    {"all", "any", "dict", "frozenset", "list", "max", "min", "set", "sorted", "sum", "tuple", "join", "extend", "update"}
-)
-_FRAME_READERS = frozenset({"locals", "eval", "exec", "vars", "dir", "super"})
+_CONSUMERS = frozenset({"all", "any", "dict", "frozenset", "list", "max", "min", "set", "sorted", "sum", "tuple"})
+_CONSUMING_METHODS = frozenset({"extend", "join", "update"})
 
 
 @dataclass(frozen=True)
@@ -51,6 +50,8 @@ class _Node:
     kills: set[str] = field(default_factory=set)
     follow: list[int] = field(default_factory=list)
     raises: list[int] = field(default_factory=list)
+    binds_last: bool = False  # whatever may raise in it comes before it binds a name
+    plain: bool = False  # it evaluates nothing but constants and names
 
 
 @dataclass(frozen=True)
@@ -71,47 +72,49 @@ class _Reads:
         self.may: set[str] = set()
         self.must: set[str] = set()
 
-    def visit(self, node: ast.AST | None, conditional: bool = False) -> None:
+    def visit(self, node: ast.AST | None) -> None:
         if node is None:
             return
         if isinstance(node, ast.Name):
             if isinstance(node.ctx, ast.Load):
                 self._read(node.id)
             else:
-                self._bind(node.id, conditional)
+                self.bind(node.id)
         elif isinstance(node, ast.NamedExpr):
-            self.visit(node.value, conditional)
-            self._bind(node.target.id, conditional)
+            self.visit(node.value)
+            self.bind(node.target.id)
         elif isinstance(node, ast.BoolOp):
-            self.visit(node.values[0], conditional)
+            self.visit(node.values[0])
             self._branch(node.values[1:])
         elif isinstance(node, ast.IfExp):
-            self.visit(node.test, conditional)
+            self.visit(node.test)
             self._either([node.body], [node.orelse])
         elif isinstance(node, ast.Compare):
-            self.visit(node.left, conditional)
-            self.visit(node.comparators[0], conditional)
+            self.visit(node.left)
+            self.visit(node.comparators[0])
             self._branch(node.comparators[1:])
+        elif isinstance(node, ast.Assert):
+            self.visit(node.test)
+            self._branch([node.msg] if node.msg else [])
         elif isinstance(node, _COMPREHENSIONS):
             self._comprehension(node)
         elif isinstance(node, _SCOPES):
             self._nested(node)
         elif isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):
-                self.visit(key, conditional)
-                self.visit(value, conditional)
+                self.visit(key)
+                self.visit(value)
         else:
             for child in ast.iter_child_nodes(node):
-                self.visit(child, conditional)
+                self.visit(child)
 
     def _read(self, name: str) -> None:
         if name not in self.must:
             self.uses.add(name)
 
-    def _bind(self, name: str, conditional: bool) -> None:
+    def bind(self, name: str) -> None:
         self.may.add(name)
-        if not conditional:
-            self.must.add(name)
+        self.must.add(name)
 
     def _branch(self, nodes: Sequence[ast.AST]) -> None:
         """Operands that may not be evaluated: they see their own bindings, the rest of the expression doesn't."""
@@ -147,20 +150,21 @@ class _Reads:
         self.may |= inner.may - targets
 
     def _nested(self, node: ast.AST) -> None:
-        """A nested scope: its defaults, decorators and bases run now; what it captures is read, at the latest, later."""
+        """A nested scope: its defaults, decorators and bases run now; what it captures is read now or later."""
         if isinstance(node, ast.ClassDef):
             for part in (*node.decorator_list, *node.bases, *node.keywords):
                 self.visit(part)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             if not isinstance(node, ast.Lambda):
-                for part in (*node.decorator_list, node.returns, *_annotations(node.args)):
-                    self.visit(part)
-            for part in (*node.args.defaults, *node.args.kw_defaults):
-                self.visit(part)
+                for outer in (*node.decorator_list, node.returns, *_annotations(node.args)):
+                    self.visit(outer)
+            for default in (*node.args.defaults, *node.args.kw_defaults):
+                self.visit(default)
         for name in free_names(node):
             self._read(name)
+        self.may |= nonlocal_names(node)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            self._bind(node.name, False)
+            self.bind(node.name)
 
 
 def _annotations(arguments: ast.arguments) -> list[ast.expr | None]:
@@ -172,6 +176,15 @@ def argument_names(arguments: ast.arguments) -> list[str]:
     """Every parameter's name, in the order of the signature."""
     every = [*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
     return [argument.arg for argument in every if argument is not None]
+
+
+def receiver_of(function: FunctionNode) -> str:
+    """The name of a method's first parameter; empty if it has none, or is called on something else than an instance."""
+    for decorator in function.decorator_list:
+        if isinstance(decorator, ast.Name) and decorator.id in ("staticmethod", "classmethod"):
+            return ""
+    first = [*function.args.posonlyargs, *function.args.args][:1]
+    return first[0].arg if first else ""
 
 
 def _bound_by_target(target: ast.AST) -> set[str]:
@@ -194,25 +207,28 @@ def walk_scope(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
             pending.extend(ast.iter_child_nodes(node))
 
 
-def bound_names(nodes: Iterable[ast.AST]) -> set[str]:
-    """Names that these statements bind in their own scope (comprehension targets are not in it)."""
+def bound_names(nodes: Iterable[ast.AST], leave_out: Collection[int] = ()) -> set[str]:
+    """Names that these statements bind in their own scope (comprehension targets are not in it).
+
+    Nodes whose id() is in `leave_out` do not count.
+    """
     bound: set[str] = set()
-    shadowed: set[int] = set()
+    shadowed: set[int] = set(leave_out)
     nodes = list(nodes)
     for node in walk_scope(nodes):
         if isinstance(node, _COMPREHENSIONS):
             for generator in node.generators:
                 shadowed.update(id(name) for name in ast.walk(generator.target))
     for node in walk_scope(nodes):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)) and id(node) not in shadowed:
+        if id(node) in shadowed:
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
             bound.add(node.id)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             bound.add(node.name)
-        elif isinstance(node, ast.ExceptHandler) and node.name:
-            bound.add(node.name)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             bound.update((alias.asname or alias.name.split(".")[0]) for alias in node.names)
-        elif isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name:
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
             bound.add(node.name)
         elif isinstance(node, ast.MatchMapping) and node.rest:
             bound.add(node.rest)
@@ -262,14 +278,43 @@ def nonlocal_names(scope: ast.AST) -> set[str]:
     return {name for node in ast.walk(scope) if isinstance(node, ast.Nonlocal) for name in node.names}
 
 
+def _is_plain(node: ast.AST | None) -> bool:
+    return node is None or isinstance(node, (ast.Constant, ast.Name))
+
+
+def _binds_last(node: ast.AST | None) -> bool:
+    """Whether a statement or a part of it binds names only after all that may raise in it."""
+    if node is None:
+        return True
+    if any(isinstance(part, ast.NamedExpr) for part in walk_scope([node])):
+        return False
+    if isinstance(node, ast.Import):
+        return len(node.names) == 1
+    if isinstance(node, ast.Assign):
+        return all(isinstance(target, ast.Name) for target in node.targets) or (
+            len(node.targets) == 1 and _binds_last(node.targets[0])
+        )
+    if isinstance(node, (ast.Tuple, ast.List)) and isinstance(node.ctx, ast.Store):
+        inner = [part.value if isinstance(part, ast.Starred) else part for part in node.elts]
+        return all(isinstance(part, ast.Name) for part in inner)
+    return not isinstance(node, (ast.ImportFrom, ast.Delete))
+
+
+def _walrus_targets(scope: ast.AST) -> set[str]:
+    """Names of the enclosing function that a generator expression binds when it runs."""
+    if not isinstance(scope, ast.GeneratorExp):
+        return set()
+    return {node.target.id for node in walk_scope([scope]) if isinstance(node, ast.NamedExpr)}
+
+
 class _Cfg:
     """Control flow of one function, one node per simple statement or header; node 0 is the function's exit."""
 
     def __init__(self, function: FunctionNode) -> None:
         self.nodes: list[_Node] = [_Node()]
-        self.ranges: dict[int, range] = {}
-        self.entries: dict[int, int] = {}
-        self.follows: dict[int, int] = {}
+        self.parts: dict[int, set[int]] = {}  # the nodes of a statement, by its id()
+        self.entries: dict[int, set[int]] = {}
+        self.follows: dict[int, set[int]] = {}
         self.entry = self._block(function.body, 0, _Targets(leave=0, raises=()))
 
     def _new(self, targets: _Targets, follow: Iterable[int] = (), reads: _Reads | None = None) -> int:
@@ -282,17 +327,24 @@ class _Cfg:
     def _block(self, body: Sequence[ast.stmt], follow: int, targets: _Targets) -> int:
         for statement in reversed(body):
             first = len(self.nodes)
-            self.follows[id(statement)] = follow
+            self.follows.setdefault(id(statement), set()).add(follow)
             follow = self._statement(statement, follow, targets)
-            self.ranges[id(statement)] = range(first, len(self.nodes))
-            self.entries[id(statement)] = follow
+            self.parts.setdefault(id(statement), set()).update(range(first, len(self.nodes)))
+            self.entries.setdefault(id(statement), set()).add(follow)
         return follow
 
     def _evaluate(self, follow: Iterable[int], targets: _Targets, *parts: ast.AST | None) -> int:
         reads = _Reads()
         for part in parts:
             reads.visit(part)
-        return self._new(targets, follow, reads)
+        index = self._new(targets, follow, reads)
+        self.nodes[index].binds_last = all(_binds_last(part) for part in parts)
+        return index
+
+    def _leave(self, follow: int, targets: _Targets, value: ast.expr | None = None) -> int:
+        index = self._evaluate([follow], targets, value)
+        self.nodes[index].plain = _is_plain(value)
+        return index
 
     def _statement(self, node: ast.stmt, follow: int, targets: _Targets) -> int:
         if isinstance(node, ast.If):
@@ -309,13 +361,13 @@ class _Cfg:
         if isinstance(node, ast.Match):
             return self._match(node, follow, targets)
         if isinstance(node, ast.Return):
-            return self._evaluate([targets.leave], targets, node.value)
+            return self._leave(targets.leave, targets, node.value)
         if isinstance(node, ast.Raise):
             return self._evaluate([], targets, node.exc, node.cause)
         if isinstance(node, ast.Break):
-            return self._new(targets, [targets.break_to or 0])
+            return self._leave(targets.break_to or 0, targets)
         if isinstance(node, ast.Continue):
-            return self._new(targets, [targets.continue_to or 0])
+            return self._leave(targets.continue_to or 0, targets)
         return self._simple(node, follow, targets)
 
     def _simple(self, node: ast.stmt, follow: int, targets: _Targets) -> int:
@@ -326,15 +378,18 @@ class _Cfg:
         elif isinstance(node, ast.AugAssign):
             if isinstance(node.target, ast.Name):
                 reads.visit(ast.Name(node.target.id, ast.Load()))
+            else:
+                reads.visit(node.target)
             reads.visit(node.value)
-            reads.visit(node.target)
+            if isinstance(node.target, ast.Name):
+                reads.visit(node.target)
         elif isinstance(node, ast.AnnAssign):
             reads.visit(node.value)
             if node.value is not None or not isinstance(node.target, ast.Name):
                 reads.visit(node.target)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             for name in bound_names([node]):
-                reads._bind(name, False)
+                reads.bind(name)
         elif isinstance(node, ast.Delete):
             index = self._new(targets, [follow], reads)
             for target in node.targets:
@@ -346,7 +401,12 @@ class _Cfg:
             return index
         elif not isinstance(node, (ast.Global, ast.Nonlocal)):
             reads.visit(node)
-        return self._new(targets, [follow], reads)
+        index = self._new(targets, [follow], reads)
+        self.nodes[index].plain = isinstance(node, ast.Pass) or (
+            isinstance(node, (ast.Assign, ast.AnnAssign, ast.Expr)) and all(map(_is_plain, ast.iter_child_nodes(node)))
+        )
+        self.nodes[index].binds_last = _binds_last(node)
+        return index
 
     def _while(self, node: ast.While, follow: int, targets: _Targets) -> int:
         orelse = self._block(node.orelse, follow, targets)
@@ -367,23 +427,25 @@ class _Cfg:
         return self._evaluate([header], targets, node.iter)
 
     def _with(self, node: ast.With | ast.AsyncWith, follow: int, targets: _Targets) -> int:
-        names = {part.attr if isinstance(part, ast.Attribute) else getattr(part, "id", "")
-                 for item in node.items for part in ast.walk(item.context_expr)}  # fmt: skip
-        inside = targets
-        if names & _SWALLOWING:
-            inside = _Targets(targets.leave, (*targets.raises, follow), targets.break_to, targets.continue_to)
-        entry = self._block(node.body, follow, inside)
-        for item in reversed(node.items):
-            entry = self._evaluate([entry], targets, item.context_expr, item.optional_vars)
+        within = [targets]  # an item runs inside the ones before it
+        for item in node.items:
+            inside = within[-1]
+            names = {getattr(part, "attr", None) or getattr(part, "id", "") for part in ast.walk(item.context_expr)}
+            if names & _SWALLOWING:
+                inside = replace(inside, raises=(*inside.raises, follow))
+            within.append(inside)
+        entry = self._block(node.body, follow, within.pop())
+        for item, outer in zip(reversed(node.items), reversed(within), strict=True):
+            entry = self._evaluate([entry], outer, item.context_expr, item.optional_vars)
         return entry
 
     def _try(self, node: ast.Try, follow: int, targets: _Targets) -> int:
         outer = targets
         if node.finalbody:
-            every = [follow, targets.leave, *targets.raises, targets.break_to, targets.continue_to]
+            every = [targets.leave, *targets.raises, targets.break_to, targets.continue_to]
             end = self._new(targets, [target for target in every if target is not None])
             final = self._block(node.finalbody, end, targets)
-            follow = final
+            follow = self._block(node.finalbody, follow, targets)  # a copy for the way on, as the compiler makes
             outer = _Targets(
                 leave=final,
                 raises=(final,),
@@ -396,9 +458,16 @@ class _Cfg:
                 body = self._block(handler.body, follow, outer)
                 handlers.append(self._evaluate([body], outer, handler.type))
                 continue
-            unbind = self._new(outer, [follow])
-            self.nodes[unbind].kills.add(handler.name)
-            body = self._block(handler.body, unbind, outer)
+            body = self._block(
+                handler.body,
+                self._unbind(handler.name, follow, outer),
+                _Targets(
+                    self._unbind(handler.name, outer.leave, outer) if outer.leave else 0,
+                    tuple(self._unbind(handler.name, target, outer) for target in outer.raises),
+                    None if outer.break_to is None else self._unbind(handler.name, outer.break_to, outer),
+                    None if outer.continue_to is None else self._unbind(handler.name, outer.continue_to, outer),
+                ),
+            )
             bind = self._new(outer, [body])
             self.nodes[bind].may.add(handler.name)
             self.nodes[bind].must.add(handler.name)
@@ -406,6 +475,11 @@ class _Cfg:
         orelse = self._block(node.orelse, follow, outer)
         inside = _Targets(outer.leave, (*handlers, *outer.raises), outer.break_to, outer.continue_to)
         return self._block(node.body, orelse, inside)
+
+    def _unbind(self, name: str, follow: int, targets: _Targets) -> int:
+        index = self._new(targets, [follow])
+        self.nodes[index].kills.add(name)
+        return index
 
     def _match(self, node: ast.Match, follow: int, targets: _Targets) -> int:
         entry = follow
@@ -416,7 +490,8 @@ class _Cfg:
             bind = self._new(targets, [guard])
             self.nodes[bind].may |= captures
             self.nodes[bind].must |= captures
-            entry = self._evaluate([bind, entry], targets, case.pattern)
+            always = isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
+            entry = self._evaluate([bind] if always else [bind, entry], targets, case.pattern)
             self.nodes[entry].may.clear()
             self.nodes[entry].must.clear()
         return self._evaluate([entry], targets, node.subject)
@@ -437,12 +512,13 @@ class _Cfg:
                     live[index], changed = value, True
         return live
 
-    def assigned_in(self, entry: int, at_entry: set[str], nodes: Iterable[int]) -> list[set[str] | None]:
-        """Names that are bound on every path from `entry` to each node's entry; None where no path leads."""
+    def assigned_in(self, entries: Iterable[int], at_entry: set[str], nodes: Iterable[int]) -> list[set[str] | None]:
+        """Names that are bound on every path from `entries` to each node's entry; None where no path leads."""
         inside = set(nodes)
         known: list[set[str] | None] = [None] * len(self.nodes)
-        known[entry] = set(at_entry)
-        pending = [entry]
+        pending = list(entries)
+        for entry in pending:
+            known[entry] = set(at_entry)
         while pending:
             index = pending.pop()
             state = known[index]
@@ -461,13 +537,13 @@ class _Cfg:
                         pending.append(target)
         return known
 
-    def reachable(self, start: Iterable[int]) -> set[int]:
-        """Nodes on some path from `start`, `start` included."""
+    def reachable(self, start: Iterable[int], within: Collection[int] | None = None) -> set[int]:
+        """Nodes on some path from `start`, `start` included; restricted to `within`, on paths that stay there."""
         seen: set[int] = set()
         pending = list(start)
         while pending:
             index = pending.pop()
-            if index not in seen:
+            if index not in seen and (within is None or index in within):
                 seen.add(index)
                 pending.extend((*self.nodes[index].follow, *self.nodes[index].raises))
         return seen
@@ -478,59 +554,74 @@ class MethodFlow:
 
     def __init__(self, function: FunctionNode) -> None:
         self.function = function
-        self.receiver = function.args.args[0].arg if function.args.args else ""
+        self.receiver = receiver_of(function)
         self._cfg = _Cfg(function)
         body_bound = bound_names(function.body)
         self._global = {n for node in walk_scope(function.body) if isinstance(node, ast.Global) for n in node.names}
         self._nonlocal = {n for node in walk_scope(function.body) if isinstance(node, ast.Nonlocal) for n in node.names}
         self.locals = (set(argument_names(function.args)) | body_bound) - self._global - self._nonlocal
+        self._consumed = _consumed(function)
+        self._only_called = _only_called(function)
         self._live = self._cfg.live_in()
         self._bound = self._cfg.assigned_in(
-            self._cfg.entry, set(argument_names(function.args)), range(len(self._cfg.nodes))
+            [self._cfg.entry], set(argument_names(function.args)), range(len(self._cfg.nodes))
         )
 
     def block(self, body: Sequence[ast.stmt], start: int, stop: int) -> BlockFlow | Refusal:
         """The flow of `body[start:stop]`, where `body` is one statement list of the method."""
         statements = list(body[start:stop])
         line = statements[0].lineno
-        refusal = self.unsupported(statements) or self._closures(statements)
+        refusal = self.unsupported(statements) or self._frame(statements)
         if refusal is not None:
             return refusal
+        shared = self._shared(statements)
+        if isinstance(shared, Refusal):
+            return shared
         cfg = self._cfg
-        inside = {index for statement in statements for index in cfg.ranges[id(statement)]}
-        entry = cfg.entries[id(statements[0])]
+        inside = {index for statement in statements for index in cfg.parts[id(statement)]}
+        entries = {entry for entry in cfg.entries[id(statements[0])] if self._bound[entry] is not None}
         writes = self._writes(statements)
         leaving = {t for index in inside for t in cfg.nodes[index].follow if t not in inside}
         raising = {t for index in inside for t in cfg.nodes[index].raises if t not in inside}
-        before = self._bound[entry]
-        if before is None:
+        if not entries:
             return Refusal("the block is never reached", line)
+        before = self.bound_before(statements[0])
 
-        seen_by_handlers = set().union(*(self._live[target] for target in raising)) & writes
-        if seen_by_handlers:
-            return Refusal(f"{_names(seen_by_handlers)} is assigned here and read where an exception leads", line)
+        reached = cfg.assigned_in(entries, before, inside)
+
+        def live(target: int) -> set[str]:
+            """Names live there, with those that a function which may still be called there reads."""
+            return self._live[target].union(*(shared.get(name, ()) for name in self._live[target]))
+
+        for target in raising:
+            seen = live(target) & writes & self._half_done(inside, target, reached)
+            if seen:
+                return Refusal(f"{_names(seen)} is assigned here and read where an exception leads", line)
         exits = frozenset(_exits(statements))
-        live_after = set().union(*(self._live[target] for target in leaving)) & self.locals
+        if "return" in exits and isinstance(self.function, ast.AsyncFunctionDef) and _yields(self.function):
+            return Refusal("an async generator cannot return a value", line)
+        live_after = set().union(*(live(target) for target in leaving)) & self.locals
         returns = live_after & writes
-        at_exit = cfg.assigned_in(entry, set(), inside)
-        assured = [at_exit[t] or set() for t in leaving if at_exit[t] is not None]
+        at_exit = cfg.assigned_in(entries, set(), inside)
+        assured = [at_exit[t] or set() for t in leaving if t and at_exit[t] is not None]
         always = set.intersection(*assured) if assured else set()
-        exposed = cfg.live_in(inside)[entry] & self.locals - {self.receiver}
+        live_inside = cfg.live_in(inside)
+        exposed = set().union(*(live_inside[entry] for entry in entries)) & self.locals - {self.receiver}
         parameters = exposed | (returns - always)
         unbound = parameters - before
         if unbound:
             return Refusal(f"{_names(unbound)} may be unbound where the block begins", line)
-        reached = cfg.assigned_in(entry, before, inside)
         for target in leaving:
             missing = returns - (reached[target] or set())
             if missing and target and reached[target] is not None:
                 return Refusal(f"{_names(missing)} may be unbound where the block ends", line)
-        falls = cfg.follows[id(statements[-1])] in leaving
+        falls = bool(cfg.follows[id(statements[-1])] & leaving)
         tail = not (cfg.reachable(leaving | raising) - {0})
+        stray = self._stray(statements, returns)
+        if stray:
+            return Refusal(f"{_names(stray)} is a local of the method only because of this block", line)
         order = self.order()
-        return BlockFlow(
-            tuple(sorted(parameters, key=order)), tuple(sorted(returns, key=order)), exits, falls, tail
-        )
+        return BlockFlow(tuple(sorted(parameters, key=order)), tuple(sorted(returns, key=order)), exits, falls, tail)
 
     def order(self) -> Callable[[str], tuple[tuple[int, int], str]]:
         """Names by where they first stand in the method: a signature that reads like the code."""
@@ -545,7 +636,35 @@ class MethodFlow:
 
     def bound_before(self, statement: ast.stmt) -> set[str]:
         """Names that are bound on every path to a statement of the method; empty if no path leads to it."""
-        return self._bound[self._cfg.entries[id(statement)]] or set()
+        ways = [self._bound[entry] for entry in self._cfg.entries[id(statement)]]
+        reached = [names for names in ways if names is not None]
+        return set.intersection(*reached) if reached else set()
+
+    def _frame(self, statements: Sequence[ast.stmt]) -> Refusal | None:
+        """What the rest of the method needs of this block besides values."""
+        line = statements[0].lineno
+        if not self.receiver:
+            return Refusal("the function has no receiver", line)
+        body = self.function.body
+        if self.receiver in bound_names(body) | {n for node in body for n in nonlocal_names(node)}:
+            return Refusal(f"the method rebinds {self.receiver}", line)
+        if statements[0] is body[0] and ast.get_docstring(self.function, clean=False) is not None:
+            return Refusal("it is the method's docstring", line)
+        for node in ast.walk(self.function):
+            if _reads_frame(node):
+                return Refusal(f"the method calls {ast.unparse(node)}, which sees its locals", line)
+        return None
+
+    def _stray(self, statements: Sequence[ast.stmt], returns: set[str]) -> set[str]:
+        """Names that the method reads as its locals, and would read as globals once the block is gone."""
+        inside = {id(node) for statement in statements for node in ast.walk(statement)}
+        elsewhere = bound_names(self.function.body, inside) | set(argument_names(self.function.args))
+        read = {
+            node.id
+            for node in ast.walk(self.function)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in inside
+        }
+        return (self._writes(statements) - elsewhere - returns) & read
 
     def _writes(self, statements: Sequence[ast.stmt]) -> set[str]:
         writes = bound_names(statements)
@@ -566,11 +685,12 @@ class MethodFlow:
                 return Refusal("it imports everything from a module", line)
         for node in (inner for statement in statements for inner in ast.walk(statement)):
             line = getattr(node, "lineno", statements[0].lineno)
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _FRAME_READERS:
-                if node.func.id == "super" or not node.args or node.func.id in ("eval", "exec"):
-                    return Refusal(f"{node.func.id}() means another frame or class once it is moved", line)
-            if isinstance(node, ast.Name) and node.id == "__class__":
-                return Refusal("it reads __class__", line)
+            if _reads_frame(node):
+                return Refusal(f"{ast.unparse(node)} means another frame once it is moved", line)
+            if isinstance(node, ast.Name) and node.id in ("__class__", "super"):
+                return Refusal(f"it reads {node.id}, which means another class once it is moved", line)
+            if isinstance(node, ast.JoinedStr) and self._shows_receiver(node):
+                return Refusal(f"an f-string shows the text of an expression with {self.receiver}", line)
             name = getattr(node, "attr", None) or getattr(node, "id", None)
             if isinstance(name, str) and name.startswith("__") and not name.endswith("__"):
                 return Refusal(f"{name} is mangled with the name of its class", line)
@@ -582,67 +702,139 @@ class MethodFlow:
             return Refusal(f"it rebinds {_names(outer)} of an outer scope", statements[0].lineno)
         return None
 
-    def _closures(self, statements: Sequence[ast.stmt]) -> Refusal | None:
-        """A variable shared with a nested function has one cell; two methods would have two."""
+    def _shows_receiver(self, node: ast.JoinedStr) -> bool:
+        """Whether `f"{self.x=}"` would print another name after the move."""
+        for text, shown in pairwise(node.values):
+            if isinstance(text, ast.Constant) and isinstance(shown, ast.FormattedValue):
+                names = {part.id for part in ast.walk(shown.value) if isinstance(part, ast.Name)}
+                if self.receiver in names and str(text.value).rstrip().endswith("="):
+                    return True
+        return False
+
+    def _half_done(self, inside: set[int], target: int, reached: Sequence[set[str] | None]) -> set[str]:
+        """Names that may have been bound in the block when an exception leaves it for `target`."""
+        nodes = self._cfg.nodes
+        raising = {
+            index
+            for index in inside
+            if target in nodes[index].raises
+            and not (nodes[index].plain and nodes[index].uses <= (reached[index] or set()))
+        }
+        names: set[str] = set()
+        for index in inside:
+            changes = nodes[index].may | nodes[index].kills
+            if changes - names:
+                early = index in raising and not nodes[index].binds_last
+                if early or self._cfg.reachable(nodes[index].follow, inside) & raising:
+                    names |= changes
+        return names
+
+    def _shared(self, statements: Sequence[ast.stmt]) -> dict[str, set[str]] | Refusal:
+        """Functions that live outside the block and are only called outside it, with the names that they capture.
+
+        A variable shared with a nested function has one cell; two methods would have two: all else is a refusal.
+        """
         cfg = self._cfg
         inside_scopes = {id(node) for statement in statements for node in ast.walk(statement)}
         nested = [n for n in walk_scope(self.function.body) if isinstance(n, (*_SCOPES, ast.GeneratorExp))]
         used = {n.id for s in statements for n in ast.walk(s) if isinstance(n, ast.Name)}
         writes = self._writes(statements)
-        consumed = _consumed(self.function)
-        inside = {index for statement in statements for index in cfg.ranges[id(statement)]}
+        inside = {index for statement in statements for index in cfg.parts[id(statement)]}
         leaving = {t for i in inside for t in (*cfg.nodes[i].follow, *cfg.nodes[i].raises) if t not in inside}
         after = cfg.reachable(leaving)
         written_after = set().union(*(cfg.nodes[index].may | cfg.nodes[index].kills for index in after - inside))
         if after & inside:
             written_after |= writes  # the block runs again, in a loop around it
         read_after = set().union(*(cfg.nodes[index].uses for index in after))
+        outside: dict[str, set[str]] = {}
         first_line, last_line = statements[0].lineno, statements[-1].end_lineno or 0
         for scope in nested:
-            if id(scope) in consumed:
+            if id(scope) in self._consumed:
                 continue
             line = getattr(scope, "lineno", first_line)
+            name = self._only_called.get(id(scope))
             captured = free_names(scope) & self.locals
-            rebound = nonlocal_names(scope) & self.locals
+            rebound = (nonlocal_names(scope) | _walrus_targets(scope)) & self.locals
             if id(scope) in inside_scopes:
-                name = scope.name if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
-                if name is not None and name not in read_after and _only_called(name, statements):
+                if name is not None and name not in read_after:
                     continue
                 shared = (captured & written_after) | (rebound & read_after)
                 if shared:
                     return Refusal(f"{_names(shared)} is shared with a function that outlives the block", line)
                 continue
-            later = line > last_line and not (after & inside)
-            shared = (captured & writes) | (rebound & (used | writes))
-            if shared and not later:
+            if line > last_line and not (after & inside):
+                continue
+            shared = ((captured | rebound) & writes) | (rebound & used)
+            if shared and (name is None or name in used):
                 return Refusal(f"{_names(shared)} is shared with a function defined outside the block", line)
-        return None
+            if shared:
+                outside[name or ""] = outside.get(name or "", set()) | shared
+        return outside
 
 
-def _only_called(name: str, statements: Sequence[ast.stmt]) -> bool:
-    """Whether every use of a nested function here is a direct call, so that it cannot outlive the block."""
-    called = {
-        id(node.func)
-        for statement in statements
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+def _only_called(function: FunctionNode) -> dict[int, str]:
+    """Nested functions and generators that can run only where their name is called or used up, by id().
+
+    The value is that name. Whatever keeps another function or generator alive is not among them.
+    """
+    here = list(walk_scope(function.body))
+    direct: set[int] = set()
+    for node in here:
+        if isinstance(node, ast.Call):
+            direct.add(id(node.func))
+            if isinstance(node.func, ast.Name) and node.func.id in _CONSUMERS:
+                direct.update(id(argument) for argument in node.args)
+    escaping = {
+        node.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in direct
     }
-    return all(
-        id(node) in called
-        for statement in statements
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
-    )
+    found: dict[int, str] = {}
+    for node in here:
+        scope: ast.AST = node
+        body: list[ast.AST] = []
+        if isinstance(node, ast.FunctionDef) and not node.decorator_list and not _yields(node):
+            name, body = node.name, [*node.body]
+        elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            name, scope = node.targets[0].id, node.value
+            if not isinstance(scope, (ast.Lambda, ast.GeneratorExp)):
+                continue
+            body = [scope.body] if isinstance(scope, ast.Lambda) else [*ast.iter_child_nodes(scope)]
+        else:
+            continue
+        if name not in escaping and not _keeps_scopes(body):
+            found[id(scope)] = name
+    return found
+
+
+def _keeps_scopes(body: Sequence[ast.AST]) -> bool:
+    return any(isinstance(node, (*_SCOPES, ast.GeneratorExp)) for node in walk_scope(body))
+
+
+def _reads_frame(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        return False
+    return node.func.id in ("eval", "exec") or (node.func.id in ("locals", "vars", "dir") and not node.args)
+
+
+def _yields(function: FunctionNode) -> bool:
+    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in walk_scope(function.body))
 
 
 def _consumed(function: FunctionNode) -> set[int]:
-    """Generator expressions that a call such as any() or list() uses up on the spot."""
+    """Generator expressions and lambdas that a call such as any(), list() or sorted() uses up on the spot, by id()."""
     found: set[int] = set()
     for node in ast.walk(function):
-        if isinstance(node, ast.Call):
-            name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-            if name in _CONSUMERS:
-                found.update(id(argument) for argument in node.args if isinstance(argument, ast.GeneratorExp))
+        if not isinstance(node, ast.Call):
+            continue
+        builtin = isinstance(node.func, ast.Name) and node.func.id in _CONSUMERS
+        if builtin or getattr(node.func, "attr", None) in _CONSUMING_METHODS:
+            found.update(id(argument) for argument in node.args if isinstance(argument, ast.GeneratorExp))
+        if isinstance(node.func, ast.Lambda) and not _keeps_scopes([node.func.body]):
+            found.add(id(node.func))
+        if builtin:
+            keys = [keyword.value for keyword in node.keywords if keyword.arg == "key"]
+            found.update(id(key) for key in keys if isinstance(key, ast.Lambda) and not _keeps_scopes([key.body]))
     return found
 
 
