@@ -59,6 +59,8 @@ def _requirement(spec: str) -> str | None:
             reason = str(error).splitlines()[0]
             raise InputError(f"{spec}: not a requirement: {reason}; write it like vllm-omni==0.30.0") from error
         return None
+    if requirement.url and "://" not in requirement.url:
+        return None
     if requirement.url or requirement.marker:
         raise InputError(f"{spec}: a URL or marker is not supported; download it and give the file, or NAME==VERSION")
     if not requirement.specifier:

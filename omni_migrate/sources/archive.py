@@ -69,7 +69,8 @@ def unpack(spec: str, file: Path, folder: Path) -> None:
 
 
 def _damaged(spec: str, error: Exception) -> InputError:
-    return InputError(f"{spec}: the archive is damaged ({error or type(error).__name__}); fetch it again")
+    reason = str(error).split("\n")[0].rstrip(":") or type(error).__name__
+    return InputError(f"{spec}: the archive is damaged ({reason}); fetch it again")
 
 
 def _write(file: Path, data: bytes) -> None:
@@ -109,6 +110,18 @@ def _tar(file: Path) -> Iterator[Member]:
                 yield Member(info.name, None, archive.extractfile(info))
             else:
                 raise tarfile.TarError(f"its member {info.name!r} is a device or pipe")
+        _read_to_the_end(archive)
+
+
+def _read_to_the_end(archive: tarfile.TarFile) -> None:
+    """tarfile takes a cut between two members for the end: the end is a block of zeros, and a complete stream."""
+    stream = archive.fileobj
+    assert stream is not None
+    stream.seek(archive.offset)
+    if stream.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+        raise EOFError("it ends before its end mark")
+    while stream.read(1 << 20):
+        pass
 
 
 def _target(link: str, target: str) -> str:

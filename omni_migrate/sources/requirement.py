@@ -25,9 +25,9 @@ PLATFORMS = tuple(
     for family in (*(f"manylinux_2_{minor}" for minor in range(5, 45)), "manylinux2014", "manylinux1", "linux")
 )
 UNREACHABLE = re.compile(
-    r"connection broken by|max retries exceeded|could not fetch url|failed to establish|name resolution"
-    r"|network is unreachable|timed out|proxyerror|sslerror|certificate verify failed|\b(?:401|403|407|50\d) \w+ error",
-    re.IGNORECASE,
+    # A 404 is an index that answers: it has no such package.
+    r"^.*(?:connection broken by|max retries exceeded|could not fetch url (?!.*: 404 )|read timed out).*$",
+    re.IGNORECASE | re.MULTILINE,
 )
 NEAREST = 6
 
@@ -45,6 +45,14 @@ class Attempt:
         return [] if listed is None or listed.group(1) == "none" else listed.group(1).split(", ")
 
     @property
+    def unreachable(self) -> str | None:
+        """Why a page could not be had, in pip's words without its objects' addresses."""
+        line = UNREACHABLE.search(self.output)
+        if line is None:
+            return None
+        return re.sub(r"^WARNING: Retrying \(.*?\)\) after |<[^>]*>: ", "", line.group(0).strip())[:200]
+
+    @property
     def error(self) -> str:
         errors = re.findall(r"^ERROR: (.+)$", self.output, re.MULTILINE)
         lines = self.output.strip().splitlines()
@@ -55,7 +63,7 @@ def from_requirement(spec: str, requirement: str, package: str, progress: Progre
     """The release that pip picks, from the cache if an exact pin is kept there. Raises InputError."""
     tree = _kept(requirement) or _fetch(spec, requirement, progress)
     root = unpacked_root(spec, tree, package)
-    return Source(spec, root, unpacked_version(root, package), "requirement")
+    return Source(spec, root, unpacked_version(root, package) or tree.parent.name, "requirement")
 
 
 def _kept(requirement: str) -> Path | None:
@@ -88,8 +96,8 @@ def _fetch(spec: str, requirement: str, progress: Progress) -> Path:
                 return _publish(spec, attempt.file)
             said += attempt.output
             versions.update(attempt.versions)
-            if UNREACHABLE.search(attempt.output) and not versions:
-                raise _unreachable(spec, requirement, attempt)
+            if attempt.unreachable and not versions:
+                raise _unreachable(spec, requirement, attempt.unreachable)
             if number == 0 and "no matching distribution" not in attempt.output.lower():
                 raise InputError(f"{spec}: pip cannot fetch it: {attempt.error}")
     raise _unknown(spec, requirement, versions, said)
@@ -112,8 +120,8 @@ def _download(spec: str, requirement: str, options: list[str], folder: Path, pro
     command += ["--ignore-requires-python", *options, "--dest", str(fetched), requirement]
     environment = os.environ | {
         **{name: str(temporary) for name in ("TMPDIR", "TEMP", "TMP")},
-        # What is read below: pip's plain messages. pip has nobody to ask.
-        **{"PIP_QUIET": "0", "PIP_VERBOSE": "0", "PIP_NO_COLOR": "1", "PIP_PROGRESS_BAR": "off", "PIP_NO_INPUT": "1"},
+        # What is read below: pip's messages, with why a page could not be had. pip has nobody to ask.
+        **{"PIP_QUIET": "0", "PIP_VERBOSE": "2", "PIP_NO_COLOR": "1", "PIP_PROGRESS_BAR": "off", "PIP_NO_INPUT": "1"},
         **{"PIP_REQUIRE_VIRTUALENV": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONIOENCODING": "utf-8"},
     }
     with log.open("wb") as stream, progress.task(f"fetching {spec}", unit="bytes") as advance:
@@ -173,15 +181,14 @@ def _publish(spec: str, file: Path) -> Path:
     return cache.keep(lambda target: unpack(spec, file, target), "release", name, canonicalize_version(version))
 
 
-def _unreachable(spec: str, requirement: str, attempt: Attempt) -> InputError:
+def _unreachable(spec: str, requirement: str, reason: str) -> InputError:
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
     name = canonicalize_name(Requirement(requirement).name)
-    reason = next(line for line in attempt.output.splitlines() if UNREACHABLE.search(line))
     there = ", ".join(f"{name}=={version}" for version in cache.kept_names("release", name))
     return InputError(
-        f"{spec}: pip could not reach a package index: {reason[:200]}; check the network and pip's configuration, or "
+        f"{spec}: pip could not reach a package index: {reason}; check the network and pip's configuration, or "
         f"give {f'what is in the cache ({there})' if there else 'a directory, a wheel or an archive'}"
     )
 

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import CHANGED, ERROR, NOTE, UNCHANGED, report
+from stand_in import CHANGED, ERROR, NOTE, UNCHANGED, report
 
 from omni_migrate.errors import InputError, VerificationError
 
@@ -98,7 +98,7 @@ def test_a_bug_is_told_where_its_traceback_cannot_be_kept(engine, command, capsy
 SCRIPT = """
 import sys, time, types
 sys.path.insert(0, {tests!r})
-from conftest import ERROR, NOTE, report
+from stand_in import ERROR, NOTE, report
 from dataclasses import replace
 stand_in = types.ModuleType("omni_migrate.extract")
 def run(request):
