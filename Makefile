@@ -41,3 +41,4 @@ clean: ## Remove the environment and what the tools leave
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
 include bench.mk
+include proof.mk
