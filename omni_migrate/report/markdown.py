@@ -61,7 +61,7 @@ def _escaped(value: object) -> str:
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = [f"## {_escaped(title)}\n", _row(columns), _row(["---"] * len(columns))]
+    lines = [f"## {_escaped(title)}\n", _row([_escaped(column) for column in columns]), _row(["---"] * len(columns))]
     lines += [_row([cell if isinstance(cell, _Code) else _escaped(cell) for cell in row]) for row in rows]
     return "\n".join(lines) + "\n"
 
