@@ -203,6 +203,7 @@ def run(scenario, work: Path) -> dict[str, Any]:
             prompts, parameters = build_requests(scenario, index)
             outputs = llm.generate(prompts, parameters, use_tqdm=False)
             tokens += [[output.request_id, list(output.outputs[0].token_ids)] for output in outputs]
+        shim.shut_down(shim.RUNNERS[-1])
         if scenario.runner == "ar" and trace.SEEN["scalar decode"] == 0:
             trace.SEEN["scalar decode never"] += 1
         return {
@@ -235,11 +236,13 @@ def run_job(job: dict[str, Any], started: float) -> None:
     if package != tree / "vllm_omni":
         raise SystemExit(f"imported {package}, not the tree under proof ({tree})")
     import proof_models
+    import proof_runner
     import vllm
-    from vllm_omni.worker import gpu_ar_model_runner
 
-    if not Path(gpu_ar_model_runner.__file__).resolve().is_relative_to(package):
-        raise SystemExit(f"the runner came from {gpu_ar_model_runner.__file__}, not from {package}")
+    for base in (proof_runner.GPUARModelRunner, proof_runner.GPUGenerationModelRunner):
+        origin = sys.modules[base.__module__].__file__
+        if not Path(origin).resolve().is_relative_to(package):
+            raise SystemExit(f"{base.__name__} came from {origin}, not from {package}")
     proof_models.register()
     against = json.loads(Path(job["against"]).read_text())["scenarios"] if job["against"] else {}
     lines = trace_lines(package / job["reach"]) if job["reach"] else {}

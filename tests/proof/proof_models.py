@@ -136,7 +136,7 @@ class TinyTalker(Qwen2ForCausalLM):
         rows = input_ids.shape[0]
         if PHASE[0] == "dummy":
             SEEN["talker_mtp in a dummy run"] += 1
-        elif rows > 1:
+        elif PHASE[0] == "run" and rows > 1:
             SEEN["talker_mtp with several rows"] += 1
         noise = torch.zeros(rows, CODEBOOK_SIZE)
         if kwargs.get("generator") is not None:
@@ -303,6 +303,12 @@ class TinySeparateTalker(TinyTalker):
         self.mtp_hidden_size = vllm_config.model_config.hf_config.hidden_size
 
 
+class TinyGraphSafe(TinyBatched):
+    """MTP that says it may be captured."""
+
+    talker_mtp_graph_safe = True
+
+
 class TinyEveryProbe(TinyTalker):
     """Every other attribute that a runner looks for on a model."""
 
@@ -438,6 +444,17 @@ class TinyCode2WavDict(TinyCode2Wav):
         return {"audio": waves, "sr": torch.tensor([24000])}
 
 
+class TinyCode2WavMRope(TinyCode2WavDict):
+    """A generation stage that takes M-RoPE positions."""
+
+    supports_mrope = True
+
+    def get_mrope_input_positions(self, input_tokens, mm_features=None, image_grid_thw=None):
+        record("mrope positions asked", tokens=input_tokens, features=mm_features, images=image_grid_thw)
+        i = torch.arange(len(input_tokens))
+        return torch.stack([i, i // 2, i // 3]), 1
+
+
 class TinyCode2WavHooks(TinyCode2WavDict):
     """A generation stage with a preprocess hook, dummy infos and the request ids."""
 
@@ -470,6 +487,7 @@ MODELS = (
     TinyResident,
     TinyPerRow,
     TinySeparateTalker,
+    TinyGraphSafe,
     TinyEveryProbe,
     TinyReplace,
     TinySampler,
@@ -477,6 +495,7 @@ MODELS = (
     TinyCode2WavTensor,
     TinyCode2WavList,
     TinyCode2WavDict,
+    TinyCode2WavMRope,
     TinyCode2WavHooks,
 )
 

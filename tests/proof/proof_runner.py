@@ -6,6 +6,7 @@ platform object, a few fields of the model's configuration, the payloads of a ne
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import fields, is_dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -15,9 +16,11 @@ import torch
 import vllm_omni
 import vllm_omni.platforms
 from proof_scenarios import Scenario
-from proof_trace import PHASE, SEEN, fingerprint
+from proof_trace import PHASE, SEEN, fingerprint, record
 from vllm.compilation.cuda_graph import CUDAGraphWrapper
-from vllm.forward_context import set_forward_context
+from vllm.config import CUDAGraphMode
+from vllm.distributed import parallel_state
+from vllm.forward_context import get_forward_context, set_forward_context
 from vllm.platforms.cpu import CpuPlatform
 from vllm.v1.outputs import AsyncModelRunnerOutput
 from vllm.v1.worker import cpu_worker
@@ -27,6 +30,20 @@ from vllm_omni.engine.serialization import serialize_additional_information
 from vllm_omni.platforms.interface import OmniPlatform, OmniPlatformEnum
 
 
+class EagerGraphWrapper(CUDAGraphWrapper):
+    """Stands in for a device graph: notes the mode and batch that a graph would have been chosen by, and calls."""
+
+    def __init__(self, runnable, vllm_config, runtime_mode):
+        self.runnable, self.runtime_mode = runnable, runtime_mode
+
+    def __call__(self, *args, **kwargs):
+        context = get_forward_context()
+        mode, batch = context.cudagraph_runtime_mode.name, repr(context.batch_descriptor)
+        record("graph wrapper", wrapped_for=self.runtime_mode.name, mode=mode, batch=batch)
+        SEEN[f"graph wrapper in mode {mode}"] += 1
+        return self.runnable(*args, **kwargs)
+
+
 class CpuOmniPlatform(OmniPlatform, CpuPlatform):
     """omni publishes no CPU platform; the two runners ask theirs for these alone."""
 
@@ -34,7 +51,7 @@ class CpuOmniPlatform(OmniPlatform, CpuPlatform):
 
     @classmethod
     def get_graph_wrapper_cls(cls):
-        return CUDAGraphWrapper
+        return EagerGraphWrapper
 
     @classmethod
     def set_forward_context(cls, *args, **kwargs):
@@ -80,8 +97,9 @@ class ProofMixin:
 
     def __init__(self, vllm_config, device):
         scenario = CURRENT[0]
-        settings = dict(async_chunk=False, stage_id=0, model_stage="talker", **scenario.model_config)
-        for name, value in dict(settings, engine_output_type=scenario.engine_output_type).items():
+        defaults = {"async_chunk": False, "stage_id": 0, "model_stage": "talker"}
+        settings = {**defaults, "engine_output_type": scenario.engine_output_type, **scenario.model_config}
+        for name, value in settings.items():
             object.__setattr__(vllm_config.model_config, name, value)
         hf_config = vllm_config.model_config.hf_config
         if isinstance(getattr(hf_config, "vision_config", None), dict):
@@ -93,7 +111,11 @@ class ProofMixin:
         RUNNERS.append(self)
 
     def load_model(self, *args, **kwargs):
+        compilation, mode = self.compilation_config, self.compilation_config.cudagraph_mode
+        if CURRENT[0].full_graphs:
+            compilation.cudagraph_mode = CUDAGraphMode.FULL_DECODE_ONLY
         super().load_model(*args, **kwargs)
+        compilation.cudagraph_mode = mode
         self._postprocess_tensors()  # the talker's buffers came after the CPU runner had joined its own
 
     def _update_states(self, scheduler_output):
@@ -120,6 +142,8 @@ class ProofMixin:
 
     def _note_schedule(self, scheduler_output):
         cached, rows = scheduler_output.scheduled_cached_reqs, {}
+        if CURRENT[0].model_config.get("async_chunk"):
+            cached.prompt_token_ids = {r: list(self.requests[r].prompt_token_ids) for r in cached.req_ids}
         if CURRENT[0].cached_infos:
             cached.additional_information = {
                 req_id: {"cached_text": torch.full((2,), float(len(STEPS))), "meta": {"step": len(STEPS)}}
@@ -195,7 +219,22 @@ class ProofGenerationWorker(ProofARWorker):
 
 
 def dummy_run(runner: ProofMixin) -> None:
-    """A GPU worker profiles with a dummy run; the CPU worker of an eager engine doesn't, so it is called here."""
+    """What a GPU worker does before the first request and an eager CPU worker doesn't: profile, capture graphs."""
     PHASE[0] = "dummy"
     runner._dummy_run(8)
     runner.profile_run()
+    PHASE[0] = "capture"
+    compilation = runner.compilation_config
+    kept = compilation.cudagraph_capture_sizes, compilation.cudagraph_num_of_warmups
+    if CURRENT[0].full_graphs:
+        compilation.cudagraph_capture_sizes, compilation.cudagraph_num_of_warmups = [1, 2, 4], 1
+    with mock.patch.object(parallel_state, "graph_capture", lambda device: nullcontext()):
+        record("capture_model", result=runner.capture_model())
+    compilation.cudagraph_capture_sizes, compilation.cudagraph_num_of_warmups = kept
+
+
+def shut_down(runner: ProofMixin) -> None:
+    """Release the runner, and note what it leaves."""
+    PHASE[0] = "shutdown"
+    runner.shutdown()
+    record("shutdown", model_gone=runner.model is None, infos=runner.model_intermediate_buffer)

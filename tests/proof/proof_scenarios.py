@@ -38,6 +38,7 @@ class Scenario:
     cached_infos: bool = False
     mm_features: bool = False
     duplex: bool = False
+    full_graphs: bool = False
     seeded: tuple[int, ...] = ()
     dummy_run: bool = True
     rounds: int = 1
@@ -121,12 +122,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario("mrope-linear", "TinyMRopeLinear", (*CHUNKED, "mrope positions asked"), mm_features=True, hf_config=MROPE),
     Scenario("mrope-legacy", "TinyPlain", (*CHUNKED, "three position rows"), mm_features=True, hf_config=LEGACY_MROPE),
-    Scenario(
-        "xdrope",
-        "TinyXDRope",
-        (*CHUNKED, "xdrope positions asked"),
-        hf_config={"xdrope_section": [4, 4, 4, 4]},
-    ),
+    Scenario("xdrope", "TinyXDRope", (*CHUNKED, "xdrope positions asked"), hf_config={"xdrope_section": [4, 4, 4, 4]}),
     Scenario("resident", "TinyResident", (*CHUNKED, *MTP, "code read back"), prompt_embeds=True),
     Scenario("seeds", "TinyTalker", (*MTP, "talker_mtp with a generator"), seeded=(0, 2, 3), max_tokens=10),
     Scenario(
@@ -148,11 +144,14 @@ SCENARIOS: tuple[Scenario, ...] = (
         max_tokens=40,
         chunk=8,
     ),
+    Scenario("separate-talker", "TinySeparateTalker", (*CHUNKED, *MTP, "talker_mtp in a dummy run"), model_buffer=True),
+    # The talker's graph wrapper and its capture, with a wrapper that only calls: what a graph does isn't proven.
     Scenario(
-        "separate-talker",
-        "TinySeparateTalker",
-        (*CHUNKED, *MTP, "talker_mtp in a dummy run"),
-        model_buffer=True,
+        "graph-wrapper",
+        "TinyGraphSafe",
+        (*CHUNKED, *MTP, "graph wrapper in mode NONE", "graph wrapper in mode FULL"),
+        only_if=("_capture_talker_mtp_graphs",),
+        full_graphs=True,
     ),
     Scenario(
         "every-probe",
@@ -196,6 +195,16 @@ SCENARIOS: tuple[Scenario, ...] = (
         runner="generation",
         max_tokens=1,
         cached_infos=True,
+    ),
+    Scenario(
+        "generation-mrope",
+        "TinyCode2WavMRope",
+        ("generated", "one-token tail", "mrope positions asked"),
+        runner="generation",
+        max_tokens=1,
+        mm_features=True,
+        hf_config=MROPE,
+        model_config={"async_chunk": True},
     ),
     Scenario("generation-hooks", "TinyCode2WavHooks", ("generated", "preprocess"), runner="generation", max_tokens=1),
 )
