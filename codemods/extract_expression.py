@@ -13,18 +13,20 @@ After, in the adapter:
         return getattr(runner.model, "has_preprocess", False)
 
 For a probe in the middle of upstream's code, where no statement belongs to the model alone. Locals that the expression
-reads become parameters. An expression that binds a name, or reads one that its own statement binds, is refused.
+reads become parameters, those of a comprehension around it included. What binds a name, or may be evaluated later, is
+refused.
 """
 
 from __future__ import annotations
 
 import ast
+import io
 
 import libcst as cst
 
-from codemods.blocks import RenameReceiver, fresh_name, names_in, parse_method
+from codemods.blocks import RenameReceiver, calls_hook, fresh_name, names_in, own_receiver, parse_method
 from codemods.move_block import RECEIVER_NAMES, Moved
-from omni_migrate.facts.flow import MethodFlow, Refusal, bound_names, free_names, walk_scope
+from omni_migrate.facts.flow import FunctionNode, MethodFlow, Refusal, free_names, receiver_of, walk_scope
 
 Span = tuple[int, int, int, int]  # first line, first column, last line, last column: as in ast, columns in UTF-8 bytes
 
@@ -39,35 +41,100 @@ def extract_expression(
 ) -> Moved | Refusal:
     """Replace the expression at `span` of a dedented method by a call of the adapter method `hook`."""
     function = parse_method(source)
-    if not function.args.args:
+    receiver = receiver_of(function)
+    if not receiver:
         return Refusal("the function has no receiver", function.lineno)
     expression, statement = _find(function, span)
     if expression is None or statement is None:
         return Refusal("no expression stands there", span[0])
     flow = MethodFlow(function)
+    refusal = _unmovable(expression, function, flow)
+    if refusal is not None:
+        return refusal
+    if calls_hook([expression], receiver, adapter, hook):
+        return Refusal(f"it already calls {adapter}.{hook}", span[0])
+    around = _comprehension_targets(statement, expression)
+    reads = (_free(expression) & (flow.locals | around)) - {receiver}
+    unbound = reads - flow.bound_before(statement) - around
+    if unbound:
+        return Refusal(f"{', '.join(sorted(unbound))} may be unbound where the expression stands", span[0])
+    parameters = tuple(sorted(reads, key=flow.order()))
+    lines = list(io.StringIO(source, newline=""))  # as the tokenizer counts lines; splitlines() breaks at form feeds
+    call = f"{receiver}.{adapter}.{hook}({', '.join((receiver, *parameters))})"
+    text = _slice(lines, span)
+    method = _replaced(lines, span, call, function, expression)
+    if method is None or not _stands_alone(text, expression):
+        return Refusal("a call cannot stand in its place", span[0])
+    new = fresh_name(RECEIVER_NAMES, names_in(function))
+    module = cst.parse_module(f"({text})").visit(RenameReceiver(receiver, new))
+    code = module.code
+    if "\n" not in code and "\r" not in code:
+        code = code[1:-1]
+    head = f"def {hook}({', '.join((own_receiver(function, receiver), new, *parameters))}):"
+    body = [head, *([f'    """{docstring}"""'] if docstring else []), f"    return {code}", ""]
+    newline = cst.parse_module(source).default_newline
+    return Moved(method, newline.join(body), parameters, ())
+
+
+def _unmovable(expression: ast.expr, function: FunctionNode, flow: MethodFlow) -> Refusal | None:
+    """Why an expression cannot be evaluated by another method, if so."""
+    line = expression.lineno
     inside = list(ast.walk(expression))
     if any(isinstance(node, (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)) for node in inside):
-        return Refusal("it binds a name, yields or awaits", span[0])
+        return Refusal("it binds a name, yields or awaits", line)
+    if isinstance(getattr(expression, "ctx", None), (ast.Store, ast.Del)):
+        return Refusal("it is assigned to", line)
+    for node in ast.walk(function):
+        if isinstance(node, ast.JoinedStr) and node is not expression and _contains(node, expression):
+            return Refusal("it stands in an f-string", line)
     refusal = flow.unsupported([ast.copy_location(ast.Expr(expression), expression)])
     if refusal is not None:
         return refusal
-    reads = (_free(expression) & flow.locals) - {flow.receiver}
-    bound_nearby = _bound_in_statement(statement, expression)
-    unbound = reads - flow.bound_before(statement) | reads & bound_nearby
-    if unbound:
-        return Refusal(f"{', '.join(sorted(unbound))} may be unbound or changing where the expression stands", span[0])
-    parameters = tuple(sorted(reads, key=flow.order()))
-    receiver = fresh_name(RECEIVER_NAMES, names_in(function))
-    lines = source.splitlines(keepends=True)
-    text = _slice(lines, span)
-    call = f"{flow.receiver}.{adapter}.{hook}({', '.join((flow.receiver, *parameters))})"
-    moved = cst.parse_expression(f"({text})").visit(RenameReceiver(flow.receiver, receiver))
-    code = cst.Module([]).code_for_node(moved)  # type: ignore[arg-type]
-    if "\n" not in code:
-        code = code[1:-1]
-    summary = f'    """{docstring}"""\n' if docstring else ""
-    head = f"def {hook}({', '.join(('self', receiver, *parameters))}):\n"
-    return Moved(_replace(lines, span, call), f"{head}{summary}    return {code}\n", parameters, ())
+    if flow.receiver in flow.rebound:
+        return Refusal(f"the method rebinds {flow.receiver}", line)
+    own = _free(expression) & flow.locals
+    if own & flow.rebound_later:
+        return Refusal(f"{', '.join(sorted(own & flow.rebound_later))} is rebound by a nested function", line)
+    lazy = (node for node in inside if isinstance(node, (ast.Lambda, ast.GeneratorExp)) and not flow.is_consumed(node))
+    shared = {name for node in lazy for name in free_names(node) & flow.rebound}
+    if shared:
+        return Refusal(f"{', '.join(sorted(shared))} is shared with a function that outlives the expression", line)
+    return None
+
+
+def _replaced(lines: list[str], span: Span, call: str, function: ast.AST, expression: ast.expr) -> str | None:
+    """The source with a call in the expression's place; None if it would not be read as just that."""
+    wanted = ast.dump(_Substitute(expression, call).visit(parse_method("".join(lines))))
+    for text in (call, f"({call})", f" {call}"):  # a generator's parentheses may be its caller's; `return[1]`
+        source = _replace(lines, span, text)
+        try:
+            if ast.dump(ast.parse(source).body[0]) == wanted:
+                return source
+        except SyntaxError:
+            continue
+    return None
+
+
+def _stands_alone(text: str, expression: ast.expr) -> bool:
+    """Whether the text means the same outside its statement, as a slice or an unpacking does not."""
+    try:
+        return ast.dump(ast.parse(f"({text})", mode="eval").body) == ast.dump(expression)
+    except SyntaxError:
+        return False
+
+
+class _Substitute(ast.NodeTransformer):
+    """Puts a call where, in another tree of the same source, an expression of that kind and span stands."""
+
+    def __init__(self, old: ast.expr, new: str) -> None:
+        self.old, self.new, self.done = old, new, False
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        same = isinstance(node, ast.expr) and type(node) is type(self.old) and span_of(node) == span_of(self.old)
+        if same and not self.done:
+            self.done = True
+            return ast.parse(self.new, mode="eval").body
+        return ast.NodeTransformer.generic_visit(self, node)
 
 
 def _find(function: ast.AST, span: Span) -> tuple[ast.expr | None, ast.stmt | None]:
@@ -96,20 +163,25 @@ def _own_expressions(statement: ast.stmt) -> list[ast.AST]:
     return found
 
 
-def _bound_in_statement(statement: ast.stmt, expression: ast.expr) -> set[str]:
-    """Names that the same statement binds around the expression: walrus and comprehension targets."""
-    inside = {id(node) for node in ast.walk(expression)}
+def _comprehension_targets(statement: ast.stmt, expression: ast.expr) -> set[str]:
+    """Names that the comprehensions around an expression have bound where it is evaluated."""
     bound: set[str] = set()
     for node in _own_expressions(statement):
-        if id(node) in inside:
+        if not isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
             continue
-        if isinstance(node, ast.NamedExpr):
-            bound.add(node.target.id)
-        elif isinstance(node, ast.comprehension):
-            bound |= {name.id for name in ast.walk(node.target) if isinstance(name, ast.Name)}
-    if isinstance(statement, (ast.For, ast.With)):
-        bound |= bound_names([statement]) if isinstance(statement, ast.With) else set()
+        if expression is node or not _contains(node, expression):
+            continue
+        for generator in node.generators:
+            if _contains(generator.iter, expression):
+                break
+            bound |= {name.id for name in ast.walk(generator.target) if isinstance(name, ast.Name)}
+            if any(_contains(test, expression) for test in generator.ifs):
+                break
     return bound
+
+
+def _contains(node: ast.AST, inner: ast.AST) -> bool:
+    return any(part is inner for part in ast.walk(node))
 
 
 def _free(expression: ast.expr) -> set[str]:

@@ -25,7 +25,15 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from codemods.blocks import RenameReceiver, call_text, fresh_name, names_in, parse_method
+from codemods.blocks import (
+    RenameReceiver,
+    call_text,
+    calls_hook,
+    fresh_name,
+    names_in,
+    own_receiver,
+    parse_method,
+)
 from codemods.move_block import RECEIVER_NAMES
 from omni_migrate.facts.flow import FunctionNode, MethodFlow, Refusal
 
@@ -46,66 +54,73 @@ def move_method(
 ) -> MovedMethod | Refusal:
     """Move the dedented method `source` into an adapter method named `hook`."""
     function = parse_method(source)
-    refusal = _unmovable(function)
+    flow = MethodFlow(function)
+    refusal = _unmovable(function, flow)
     if refusal is not None:
         return refusal
-    old = function.args.args[0].arg
+    if calls_hook([function], flow.receiver, adapter, hook):
+        return Refusal(f"it already calls {adapter}.{hook}", function.lineno)
     receiver = fresh_name(RECEIVER_NAMES, names_in(function))
     module = cst.parse_module(source)
     node = cst.ensure_type(module.body[0], cst.FunctionDef)
-    renamed = cst.ensure_type(node.body.visit(RenameReceiver(old, receiver)), type(node.body))
-    first = node.params.params[0]
-    runner = first.with_changes(name=cst.Name(receiver), comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
-    has_more = len(node.params.params) > 1 or node.params.star_arg is not cst.MaybeSentinel.DEFAULT
-    has_more = has_more or bool(node.params.kwonly_params) or node.params.star_kwarg is not None
-    keep_comma = first.comma if has_more else cst.MaybeSentinel.DEFAULT
-    parameters = [
-        cst.Param(cst.Name("self"), comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))),
-        runner.with_changes(comma=keep_comma),
-        *node.params.params[1:],
-    ]
+    renamed = cst.ensure_type(node.body.visit(RenameReceiver(flow.receiver, receiver)), type(node.body))
+    first, *others = node.params.params
+    own = cst.Param(
+        cst.Name(own_receiver(function, flow.receiver)), comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    )
+    parameters = node.params.with_changes(params=[own, first.with_changes(name=cst.Name(receiver)), *others])
     moved = node.with_changes(
-        name=cst.Name(hook), body=renamed, params=node.params.with_changes(params=parameters), leading_lines=[]
+        name=cst.Name(hook),
+        body=renamed,
+        params=parameters,
+        leading_lines=[line for line in (*module.header, *node.leading_lines) if line.comment is not None],
     )
-    comments = [line for line in node.leading_lines if line.comment is not None]
-    moved = moved.with_changes(leading_lines=comments)
+    text = _delegate_text(function, flow.receiver, hook, adapter, base_indent, line_length)
+    body = cst.IndentedBlock([cst.parse_statement(text)])
+    # the moved code keeps the decorators (applied twice, a lock or a trace would be too) and the comments
+    delegate = cst.ensure_type(
+        node.with_changes(body=body, decorators=(), leading_lines=(), lines_after_decorators=()).visit(_NoComments()),
+        cst.FunctionDef,
+    )
     return MovedMethod(
-        _delegate(node, module, function, hook, adapter, base_indent, line_length), cst.Module([moved]).code
+        module.with_changes(body=[delegate], header=(), footer=()).code,
+        module.with_changes(body=[moved], header=()).code,
     )
 
 
-def _unmovable(function: FunctionNode) -> Refusal | None:
-    if not function.args.args or function.args.posonlyargs:
-        return Refusal("the function has no receiver", function.lineno)
+class _NoComments(cst.CSTTransformer):
+    def leave_TrailingWhitespace(
+        self, original_node: cst.TrailingWhitespace, updated_node: cst.TrailingWhitespace
+    ) -> cst.TrailingWhitespace:
+        if updated_node.comment is None:
+            return updated_node
+        return updated_node.with_changes(comment=None, whitespace=cst.SimpleWhitespace(""))
+
+    def leave_EmptyLine(
+        self, original_node: cst.EmptyLine, updated_node: cst.EmptyLine
+    ) -> cst.EmptyLine | cst.RemovalSentinel:
+        return updated_node if updated_node.comment is None else cst.RemoveFromParent()
+
+
+def _unmovable(function: FunctionNode, flow: MethodFlow) -> Refusal | None:
     for decorator in function.decorator_list:
         name = getattr(decorator, "attr", None) or getattr(decorator, "id", None)
         if name in _BINDING_DECORATORS:
             return Refusal(f"@{name} changes what the method is called on", decorator.lineno)
-    flow = MethodFlow(function)
-    if any(isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await)) for node in ast.walk(function)):
+    if not flow.receiver or function.args.posonlyargs:
+        return Refusal("the function has no receiver, or takes it by position only", function.lineno)
+    if isinstance(function, ast.AsyncFunctionDef):
         return Refusal("it yields or awaits", function.lineno)
     return flow.unsupported(function.body)
 
 
-def _delegate(
-    node: cst.FunctionDef,
-    module: cst.Module,
-    function: FunctionNode,
-    hook: str,
-    adapter: str,
-    base_indent: int,
-    line_length: int,
+def _delegate_text(
+    function: FunctionNode, receiver: str, hook: str, adapter: str, base_indent: int, line_length: int
 ) -> str:
-    receiver = function.args.args[0].arg
     arguments = [receiver, *(argument.arg for argument in function.args.args[1:])]
     if function.args.vararg:
         arguments.append(f"*{function.args.vararg.arg}")
     arguments.extend(f"{argument.arg}={argument.arg}" for argument in function.args.kwonlyargs)
     if function.args.kwarg:
         arguments.append(f"**{function.args.kwarg.arg}")
-    text = call_text(f"{receiver}.{adapter}.{hook}", arguments, "return ", base_indent + 4, line_length)
-    body = cst.IndentedBlock([cst.parse_statement(text)])
-    blank = [line for line in node.leading_lines if line.comment is None][:1]
-    # the moved code keeps the decorators: applied twice, a lock or a trace would be too
-    bare = node.with_changes(body=body, decorators=(), leading_lines=blank, lines_after_decorators=())
-    return module.with_changes(body=[bare], header=(), footer=()).code
+    return call_text(f"{receiver}.{adapter}.{hook}", arguments, "return ", base_indent + 4, line_length)

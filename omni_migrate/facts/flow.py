@@ -560,6 +560,9 @@ class MethodFlow:
         self._global = {n for node in walk_scope(function.body) if isinstance(node, ast.Global) for n in node.names}
         self._nonlocal = {n for node in walk_scope(function.body) if isinstance(node, ast.Nonlocal) for n in node.names}
         self.locals = (set(argument_names(function.args)) | body_bound) - self._global - self._nonlocal
+        nonlocals = {name for node in function.body for name in nonlocal_names(node)}
+        self.rebound_later = nonlocals & self.locals  # by a nested function, whenever it runs
+        self.rebound = (body_bound | nonlocals) & self.locals
         self._consumed = _consumed(function)
         self._only_called = _only_called(function)
         self._live = self._cfg.live_in()
@@ -646,7 +649,7 @@ class MethodFlow:
         if not self.receiver:
             return Refusal("the function has no receiver", line)
         body = self.function.body
-        if self.receiver in bound_names(body) | {n for node in body for n in nonlocal_names(node)}:
+        if self.receiver in self.rebound:
             return Refusal(f"the method rebinds {self.receiver}", line)
         if statements[0] is body[0] and ast.get_docstring(self.function, clean=False) is not None:
             return Refusal("it is the method's docstring", line)
@@ -701,6 +704,10 @@ class MethodFlow:
         if outer:
             return Refusal(f"it rebinds {_names(outer)} of an outer scope", statements[0].lineno)
         return None
+
+    def is_consumed(self, scope: ast.AST) -> bool:
+        """Whether a generator expression or lambda is used up by the call that it is handed to, as in `any(...)`."""
+        return id(scope) in self._consumed
 
     def _shows_receiver(self, node: ast.JoinedStr) -> bool:
         """Whether `f"{self.x=}"` would print another name after the move."""

@@ -202,11 +202,11 @@ class _Writer:
             known.add("floor")
             return self.pick("from math import floor", "import math", "import os.path as where")
         if kind == 11 and self.chance(60):
-            body = self.value(set(known))
+            body = self.value(known - {"f"})
             known.add("f")
             return f"f = lambda q=0: {body} + q"
         if kind == 12 and self.chance(60):
-            body = self.value(set(known), 1)
+            body = self.value(known - {"lazy"}, 1)
             known.add("lazy")
             return f"lazy = (i + {body} for i in {self.pick('xs', '(1, 2)')})"
         if kind == 13:
@@ -416,7 +416,7 @@ class _Writer:
 
     def function(self, known: set[str]) -> list[str]:
         shared = sorted(known & {*self.firm, *ARGUMENTS})
-        inner = set(known)
+        inner = known - {"f"}  # no recursion: how deep it goes depends on the frames around it
         body = []
         if shared and self.chance(45):
             name = self.pick(*shared)

@@ -79,7 +79,9 @@ def check_again(moved: Moved, top: int, stop: int, expected: object) -> None:
     first, last = first_line(call[0]), call[-1].end_lineno
     assert isinstance(move_block(moved.method, first, last, "hook"), Refusal)
     again = move_block(moved.method, first, last, "hook2")
-    assert isinstance(again, Moved), again
+    if isinstance(again, Refusal):  # unpacking the answer may raise, as far as the analysis can tell
+        assert again.reason.endswith("read where an exception leads")
+        return
     assert outcomes(again.method, moved.hook, again.hook) == expected
     assert len(again.method.splitlines()) == len(moved.method.splitlines())
 
