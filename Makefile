@@ -13,28 +13,27 @@ help: ## Say what can be made
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/tool.installed: pyproject.toml $(wildcard omni_migrate/*.py omni_migrate/*/* codemods/*.py) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet .
+$(VENV)/tool.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable .
 	@touch $@
 
 $(VENV)/test.installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
-	@rm -f $(VENV)/tool.installed
-	@touch $@
+	@touch $@ $(VENV)/tool.installed
 
 demo: $(VENV)/tool.installed ## Show what would be extracted from the published vllm-omni 0.30.0
 	$(BIN)/$(DEMO)
 
-lint: $(VENV)/test.installed
+lint: $(VENV)/test.installed ## Lint, formatting and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 test: lint ## Lint, type-check and run every test
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n auto
 
 test-tool: lint ## The same without the tests on real vLLM
-	$(BIN)/python -m pytest -n 2 -m 'not engine'
+	$(BIN)/python -m pytest -n auto -m 'not engine'
 
 clean: ## Remove the environment and what the tools leave
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
