@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from omni_migrate.facts.flow import FunctionNode, Refusal, bound_names
+from omni_migrate.facts.flow import FunctionNode, Refusal
 
 Step = tuple[str, int]
 Statement = cst.BaseStatement
@@ -204,7 +204,11 @@ def names_in(function: ast.AST) -> set[str]:
             names.add(node.arg)
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             names.update(node.names)
-    return names | bound_names(ast.walk(function))
+        elif isinstance(node, ast.alias):
+            names.add(node.asname or node.name.split(".")[0])
+        else:
+            names.update(name for name in (getattr(node, "name", None), getattr(node, "rest", None)) if name)
+    return names
 
 
 def calls_hook(nodes: Iterable[ast.AST], receiver: str, adapter: str, hook: str) -> bool:

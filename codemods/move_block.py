@@ -25,7 +25,7 @@ that can return, break or continue says so in its result. What cannot be moved f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -133,9 +133,9 @@ class _Signal(cst.CSTTransformer):
     `plain`: it only ends; `forward`: the method returns whatever the block returns; `tagged`: (how, value) pairs.
     """
 
-    def __init__(self, kind: str, flow: str, value: str, returns: tuple[str, ...]) -> None:
+    def __init__(self, kind: str, flow: str, value: str, exits: Mapping[str, tuple[str, ...]]) -> None:
         super().__init__()
-        self.kind, self.flow, self.value, self.returns = kind, flow, value, returns
+        self.kind, self.flow, self.value, self.exits = kind, flow, value, exits
         self._loops = 0
 
     @classmethod
@@ -143,10 +143,10 @@ class _Signal(cst.CSTTransformer):
         kind = "tagged"
         if not block.exits:
             kind = "plain"
-        elif block.exits == {"return"} and (block.tail or not block.falls_through):
+        elif set(block.exits) == {"return"} and (block.tail or not block.falls_through):
             kind = "forward"
         flow, value = fresh_name(("flow",), taken), fresh_name(("value", "outcome"), taken)
-        return cls(kind, flow, value, block.returns)
+        return cls(kind, flow, value, block.exits)
 
     def call(self, target: str, arguments: list[str], block: BlockFlow, indent: int, length: int) -> list[str]:
         """The statements that stand where the block stood."""
@@ -158,9 +158,15 @@ class _Signal(cst.CSTTransformer):
         lines = [call_text(target, arguments, f"{self.flow}, {self.value} = ", indent, length)]
         if "return" in block.exits:
             lines.append(f'if {self.flow} == "return":\n    return {self.value}\n')
-        if block.returns:
-            lines.append(f"{', '.join(block.returns)}{',' if len(block.returns) == 1 else ''} = {self.value}")
-        lines.extend(f'if {self.flow} == "{exit_}":\n    {exit_}\n' for exit_ in sorted(block.exits - {"return"}))
+        jumps = sorted(set(block.exits) - {"return"})
+        once = block.falls_through and all(block.exits[jump] == block.returns for jump in jumps)
+        if once and block.returns:
+            lines.append(self._unpack(block.returns))
+        for jump in jumps:
+            unpack = f"    {self._unpack(block.exits[jump])}\n" if block.exits[jump] and not once else ""
+            lines.append(f'if {self.flow} == "{jump}":\n{unpack}    {jump}\n')
+        if block.returns and not once:
+            lines.append(self._unpack(block.returns))
         return lines
 
     def end(self, block: BlockFlow) -> list[str]:
@@ -169,10 +175,10 @@ class _Signal(cst.CSTTransformer):
             return [f"return {', '.join(block.returns)}"] if block.returns else []
         if self.kind == "forward" or not block.falls_through:
             return []
-        return [f'return "next", {self._outs()}']
+        return [f'return "next", {_tuple(block.returns)}']
 
-    def _outs(self) -> str:
-        return f"({', '.join(self.returns)}{',' if len(self.returns) == 1 else ''})"
+    def _unpack(self, names: tuple[str, ...]) -> str:
+        return f"{', '.join(names)}{',' if len(names) == 1 else ''} = {self.value}"
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
         return False
@@ -215,5 +221,11 @@ class _Signal(cst.CSTTransformer):
     def _leave_loop(self, name: str, node: cst.Break | cst.Continue) -> cst.BaseSmallStatement:
         if self.kind != "tagged" or self._loops:
             return node
-        statement = cst.ensure_type(cst.parse_statement(f'return "{name}", {self._outs()}'), cst.SimpleStatementLine)
+        statement = cst.ensure_type(
+            cst.parse_statement(f'return "{name}", {_tuple(self.exits[name])}'), cst.SimpleStatementLine
+        )
         return statement.body[0].with_changes(semicolon=node.semicolon)
+
+
+def _tuple(names: tuple[str, ...]) -> str:
+    return f"({', '.join(names)}{',' if len(names) == 1 else ''})"

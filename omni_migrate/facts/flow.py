@@ -11,7 +11,7 @@ swallows them (`suppress`, `raises`, `assertRaises`).
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -37,7 +37,7 @@ class BlockFlow:
 
     parameters: tuple[str, ...]
     returns: tuple[str, ...]
-    exits: frozenset[str]  # of "return", "break", "continue": how the block is left other than by its end
+    exits: Mapping[str, tuple[str, ...]]  # "return", "break", "continue", as the block has: the names read after it
     falls_through: bool
     tail: bool  # nothing of the method runs after the block
 
@@ -197,14 +197,17 @@ def walk_scope(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
     while pending:
         node = pending.pop()
         yield node
-        if isinstance(node, ast.ClassDef):
-            pending.extend((*node.decorator_list, *node.bases, *node.keywords))
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            pending.extend(part for part in (*node.decorator_list, *node.args.defaults, *node.args.kw_defaults) if part)
-        elif isinstance(node, ast.Lambda):
-            pending.extend(part for part in (*node.args.defaults, *node.args.kw_defaults) if part)
-        else:
-            pending.extend(ast.iter_child_nodes(node))
+        pending.extend(_evaluated_outside(node) if isinstance(node, _SCOPES) else ast.iter_child_nodes(node))
+
+
+def _evaluated_outside(scope: ast.AST) -> list[ast.AST]:
+    """What of a nested scope is evaluated in the scope around it: decorators, bases, defaults."""
+    if isinstance(scope, ast.ClassDef):
+        return [*scope.decorator_list, *scope.bases, *scope.keywords]
+    if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return [part for part in (*scope.decorator_list, *scope.args.defaults, *scope.args.kw_defaults) if part]
+    assert isinstance(scope, ast.Lambda)
+    return [part for part in (*scope.args.defaults, *scope.args.kw_defaults) if part]
 
 
 def bound_names(nodes: Iterable[ast.AST], leave_out: Collection[int] = ()) -> set[str]:
@@ -213,25 +216,30 @@ def bound_names(nodes: Iterable[ast.AST], leave_out: Collection[int] = ()) -> se
     Nodes whose id() is in `leave_out` do not count.
     """
     bound: set[str] = set()
-    shadowed: set[int] = set(leave_out)
-    nodes = list(nodes)
-    for node in walk_scope(nodes):
-        if isinstance(node, _COMPREHENSIONS):
-            for generator in node.generators:
-                shadowed.update(id(name) for name in ast.walk(generator.target))
-    for node in walk_scope(nodes):
-        if id(node) in shadowed:
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        if id(node) in leave_out:
             continue
-        if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
-            bound.add(node.id)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            bound.add(node.name)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            bound.update((alias.asname or alias.name.split(".")[0]) for alias in node.names)
-        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
-            bound.add(node.name)
-        elif isinstance(node, ast.MatchMapping) and node.rest:
-            bound.add(node.rest)
+        if isinstance(node, ast.Name):
+            if not isinstance(node.ctx, ast.Load):
+                bound.add(node.id)
+        elif isinstance(node, _COMPREHENSIONS):
+            pending.extend((node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,))
+            for generator in node.generators:  # its targets are names of its own
+                pending.extend((generator.iter, *generator.ifs))
+        elif isinstance(node, _SCOPES):
+            if not isinstance(node, ast.Lambda):
+                bound.add(node.name)
+            pending.extend(_evaluated_outside(node))
+        else:
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                bound.update((alias.asname or alias.name.split(".")[0]) for alias in node.names)
+            elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+                bound.add(node.name)
+            elif isinstance(node, ast.MatchMapping) and node.rest:
+                bound.add(node.rest)
+            pending.extend(ast.iter_child_nodes(node))
     return bound
 
 
@@ -314,7 +322,7 @@ class _Cfg:
         self.nodes: list[_Node] = [_Node()]
         self.parts: dict[int, set[int]] = {}  # the nodes of a statement, by its id()
         self.entries: dict[int, set[int]] = {}
-        self.follows: dict[int, set[int]] = {}
+        self.ways: dict[int, dict[str, set[int]]] = {}  # where a statement leads by its end or by a jump
         self.entry = self._block(function.body, 0, _Targets(leave=0, raises=()))
 
     def _new(self, targets: _Targets, follow: Iterable[int] = (), reads: _Reads | None = None) -> int:
@@ -327,7 +335,12 @@ class _Cfg:
     def _block(self, body: Sequence[ast.stmt], follow: int, targets: _Targets) -> int:
         for statement in reversed(body):
             first = len(self.nodes)
-            self.follows.setdefault(id(statement), set()).add(follow)
+            ways = self.ways.setdefault(
+                id(statement), {"next": set(), "return": set(), "break": set(), "continue": set()}
+            )
+            jumps = {"return": targets.leave, "break": targets.break_to, "continue": targets.continue_to}
+            for way, target in {"next": follow, **jumps}.items():
+                ways[way] |= {target} if target is not None else set()
             follow = self._statement(statement, follow, targets)
             self.parts.setdefault(id(statement), set()).update(range(first, len(self.nodes)))
             self.entries.setdefault(id(statement), set()).add(follow)
@@ -600,31 +613,37 @@ class MethodFlow:
             seen = live(target) & writes & self._half_done(inside, target, reached)
             if seen:
                 return Refusal(f"{_names(seen)} is assigned here and read where an exception leads", line)
-        exits = frozenset(_exits(statements))
+        exits = set(_exits(statements))
         if "return" in exits and isinstance(self.function, ast.AsyncFunctionDef) and _yields(self.function):
             return Refusal("an async generator cannot return a value", line)
-        live_after = set().union(*(live(target) for target in leaving)) & self.locals
-        returns = live_after & writes
         at_exit = cfg.assigned_in(entries, set(), inside)
-        assured = [at_exit[t] or set() for t in leaving if t and at_exit[t] is not None]
-        always = set.intersection(*assured) if assured else set()
+        falls = bool(cfg.ways[id(statements[-1])]["next"] & leaving)
+        carried: dict[str, set[str]] = {}
+        needed: set[str] = set()
+        for way in exits | ({"next"} if falls else set()):
+            targets = cfg.ways[id(statements[-1])][way] & leaving
+            carried[way] = set().union(*map(live, targets)) & writes
+            missing = {name for t in targets for name in carried[way] - (reached[t] or set())}
+            if missing:
+                return Refusal(f"{_names(missing)} may be unbound where the block ends", line)
+            needed |= {name for t in targets for name in carried[way] - (at_exit[t] or set())}
+        after_return = carried.get("return")
+        if after_return:
+            return Refusal(f"{_names(after_return)} is assigned here and read after a return, in a finally", line)
         live_inside = cfg.live_in(inside)
         exposed = set().union(*(live_inside[entry] for entry in entries)) & self.locals - {self.receiver}
-        parameters = exposed | (returns - always)
+        parameters = exposed | needed
         unbound = parameters - before
         if unbound:
             return Refusal(f"{_names(unbound)} may be unbound where the block begins", line)
-        for target in leaving:
-            missing = returns - (reached[target] or set())
-            if missing and target and reached[target] is not None:
-                return Refusal(f"{_names(missing)} may be unbound where the block ends", line)
-        falls = bool(cfg.follows[id(statements[-1])] & leaving)
         tail = not (cfg.reachable(leaving | raising) - {0})
-        stray = self._stray(statements, returns)
+        stray = self._stray(statements, set().union(*carried.values()))
         if stray:
             return Refusal(f"{_names(stray)} is a local of the method only because of this block", line)
         order = self.order()
-        return BlockFlow(tuple(sorted(parameters, key=order)), tuple(sorted(returns, key=order)), exits, falls, tail)
+        outs = {way: tuple(sorted(names, key=order)) for way, names in carried.items()}
+        returns = outs.pop("next", ())
+        return BlockFlow(tuple(sorted(parameters, key=order)), returns, outs, falls, tail)
 
     def order(self) -> Callable[[str], tuple[tuple[int, int], str]]:
         """Names by where they first stand in the method: a signature that reads like the code."""

@@ -35,6 +35,4 @@ class Plan:
             for change in phase.changes:
                 first.setdefault(change.path, change.before)
                 last[change.path] = change.after
-        return tuple(
-            FileChange(path, first[path], last[path]) for path in sorted(last) if first[path] != last[path]
-        )
+        return tuple(FileChange(path, first[path], last[path]) for path in sorted(last) if first[path] != last[path])

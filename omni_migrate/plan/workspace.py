@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import os
 import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -44,10 +45,15 @@ def decode(data: bytes) -> TextFile:
 
 
 class Workspace:
-    """Reads files below `root`, remembers edits, never writes. Paths are relative, with forward slashes."""
+    """Reads files below `root`, remembers edits, never writes. Paths are relative, with forward slashes.
+
+    What was read or listed once is taken as unchanged for as long as the workspace lives.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._on_disk: dict[str, bytes] = {}
+        self._listing: list[str] | None = None
         self._edited: dict[str, bytes] = {}
         self._original: dict[str, bytes | None] = {}
 
@@ -58,7 +64,9 @@ class Workspace:
         """The file's bytes as edited so far; raises OSError if it is not there."""
         if path in self._edited:
             return self._edited[path]
-        return (self.root / path).read_bytes()
+        if path not in self._on_disk:
+            self._on_disk[path] = (self.root / path).read_bytes()
+        return self._on_disk[path]
 
     def write(self, path: str, data: bytes) -> None:
         """Remember an edit; the disk is not touched."""
@@ -68,14 +76,19 @@ class Workspace:
 
     def python_files(self, below: Iterable[str] = ("",)) -> Iterator[str]:
         """Every .py file below the given folders, edits included, sorted, without duplicates."""
-        found = {path for path in self._edited if path.endswith(".py")}
-        for folder in below:
-            base = self.root / folder
-            for file in base.rglob("*.py"):
-                relative = file.relative_to(self.root)
-                if not SKIPPED_FOLDERS.intersection(relative.parts[:-1]):
-                    found.add(relative.as_posix())
-        yield from sorted(path for path in found if any(path.startswith(folder) for folder in below))
+        if self._listing is None:
+            self._listing = sorted(self._python_files_on_disk())
+        found = {path for path in self._edited if path.endswith(".py")}.union(self._listing)
+        prefixes = tuple(folder if not folder or folder.endswith("/") else f"{folder}/" for folder in below)
+        yield from sorted(path for path in found if path.startswith(prefixes))
+
+    def _python_files_on_disk(self) -> Iterator[str]:
+        top = len(str(self.root)) + 1
+        for folder, folders, files in os.walk(self.root):
+            folders[:] = [name for name in folders if name not in SKIPPED_FOLDERS]
+            for name in files:
+                if name.endswith(".py"):
+                    yield f"{folder}/{name}"[top:].replace(os.sep, "/")
 
     def snapshot(self) -> dict[str, bytes]:
         """The edits so far, to compute what a phase adds."""

@@ -1,0 +1,356 @@
+"""`extract-adapters`: from a source to the report of what moved, and the writing of it (RFC-003)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omni_migrate.checks.comments import comments
+from omni_migrate.checks.names import names
+from omni_migrate.checks.parses import parses
+from omni_migrate.checks.resolves import resolves
+from omni_migrate.checks.stable import stable
+from omni_migrate.checks.untouched import untouched
+from omni_migrate.config import Config, load_config
+from omni_migrate.errors import InputError, VerificationError
+from omni_migrate.facts.census import Census, take_census
+from omni_migrate.facts.modules import Modules
+from omni_migrate.facts.runners import RunnerClass
+from omni_migrate.facts.sites import Site
+from omni_migrate.knowledge import AdapterSpec, adapters, model_interface
+from omni_migrate.plan.extraction import PHASES, PLATFORM_PHASE, Extractor, moved_lines
+from omni_migrate.plan.phases import Phase, Plan
+from omni_migrate.plan.workspace import Workspace
+from omni_migrate.report.findings import FileChange, Finding, Report, Severity
+from omni_migrate.request import ExtractRequest
+from omni_migrate.sources import Source, resolve
+
+if TYPE_CHECKING:
+    from omni_migrate.plan.extraction import Move
+
+PACKAGE = "vllm_omni"
+
+
+def run(request: ExtractRequest) -> Report:
+    """Plan the extraction, verify it, and write it unless the request only asks to see it.
+
+    Raises InputError (nothing to work on, a dirty tree, a file that is needed and does not parse) and
+    VerificationError (a check of the result failed; nothing was written).
+    """
+    source = resolve(request.source, cwd=request.cwd, progress=request.progress, package=PACKAGE)
+    writes = not (request.dry_run or request.check or request.list_sites)
+    _refuse_unwritable(request, source, writes)
+    config = load_config(source.root)
+    specs = adapters(config.adapters)
+    _refuse_unknown(request, specs)
+    run_ = _Run(request, source, config, specs)
+    if not run_.extractor.runners:
+        raise InputError(
+            f"{source.spec}: no model runner found: no class below {PACKAGE}/ extends a runner of vLLM or a platform"
+        )
+    plan = Plan("RFC-003", ()) if request.list_sites and not request.dry_run else run_.plan()
+    if plan.phases:
+        run_.verify(plan)
+    if writes:
+        _write(request, source, plan)
+    return run_.report(plan)
+
+
+def _refuse_unwritable(request: ExtractRequest, source: Source, writes: bool) -> None:
+    """Say before any work that the result could not be written."""
+    if not writes or request.output is not None:
+        return
+    if source.checkout is None:
+        raise InputError(f"{source.spec}: not a git checkout, so it is not changed: pass --dry-run or --output DIR")
+    if not request.allow_dirty:
+        from omni_migrate.plan.git import refuse_dirty
+
+        refuse_dirty(source.checkout)
+
+
+def _refuse_unknown(request: ExtractRequest, specs: Sequence[AdapterSpec]) -> None:
+    unknown = sorted(set(request.only) - {spec.name for spec in specs})
+    if unknown:
+        known = ", ".join(spec.name for spec in specs)
+        raise InputError(f"--only {unknown[0]}: no such adapter; known are {known}")
+    outside = [number for number in request.phases if number not in PHASES]
+    if outside:
+        raise InputError(f"--phase {outside[0]}: RFC-003 has phases 1 to {max(PHASES)}")
+
+
+def _write(request: ExtractRequest, source: Source, plan: Plan) -> None:
+    from omni_migrate.plan.apply import apply_in_place, apply_to_output
+
+    if request.output is not None:
+        apply_to_output(source.root, plan.net_changes(), request.cwd / request.output)
+    elif request.branch is not None:
+        from omni_migrate.plan.git import commit_phases
+
+        assert source.checkout is not None
+        commit_phases(source.checkout, source.root, plan, request.branch)
+    else:
+        apply_in_place(source.root, plan.net_changes())
+
+
+class _Run:
+    """One run's tree, its census and what was found in it."""
+
+    def __init__(
+        self, request: ExtractRequest, source: Source, config: Config, specs: tuple[AdapterSpec, ...]
+    ) -> None:
+        self.request, self.source, self.specs = request, source, specs
+        self.modules = Modules(Workspace(source.root), config.skip)
+        self._census: Census | None = None
+        self.extractor = self._extractor(self.modules)
+        self.before = self.extractor.sites()
+        self.original = {
+            runner.path: len(self.modules.workspace.read(runner.path).splitlines()) for runner in self.extractor.runners
+        }
+
+    def _extractor(self, modules: Modules) -> Extractor:
+        return Extractor(modules, PACKAGE, self.specs, model_interface(), self.registered, self.request.only)
+
+    @property
+    def census(self) -> Census:
+        """The model classes of the tree and what each can do; taken once, when first asked for."""
+        if self._census is None:
+            specs = self.extractor.claims.specs.values()
+            asked = {capability for spec in specs for capability in spec.capabilities}
+            asked |= {site.subject for site in self.before if site.rule == "model-probe"}
+            tested = {name for spec in specs for name in spec.class_names}
+            workspace = Workspace(self.source.root)
+            self._census = take_census(workspace, PACKAGE, asked, tested, self.request.progress)
+        return self._census
+
+    def registered(self, spec: AdapterSpec) -> list[str]:
+        """The model classes that get an adapter by name: those tested by name and those with a capability of it."""
+        found = {model.name for capability in spec.capabilities for model in self.census.having(capability)}
+        return sorted(found.union(spec.class_names))
+
+    def plan(self) -> Plan:
+        """Apply the phases to the workspace, each computed from what the one before left."""
+        self._refuse_unreadable()
+        numbers = self.request.phases or tuple(PHASES)
+        if 1 not in numbers and not self.extractor.adapters.exists:
+            raise InputError(
+                f"--phase {numbers[0]}: it builds on phase 1, which this tree does not have; run --phase 1 first"
+            )
+        phases = []
+        workspace = self.modules.workspace
+        with self.request.progress.task("Extracting", total=len(numbers)) as advance:
+            for number in numbers:
+                snapshot, done = workspace.snapshot(), len(self.extractor.result.moves)
+                self.extractor.phase(number)
+                moves = tuple(moved_lines(self.extractor.result.moves[done:]))
+                phases.append(Phase(number, PHASES[number], workspace.changes_since(snapshot), moves))
+                advance(1)
+        return Plan("RFC-003", tuple(phases))
+
+    def _refuse_unreadable(self) -> None:
+        needed = {**self.modules.unreadable, **dict(self.census.unreadable)}
+        for path, reason in sorted(needed.items()):
+            raise InputError(
+                f"{path} {reason}: it may define a runner or a model, so nothing was planned; mend it, or list it under "
+                "`skip` in [tool.omni-migrate]"
+            )
+
+    def verify(self, plan: Plan) -> None:
+        """Hold the result to every check; raises VerificationError naming the rule and the site."""
+        changes = plan.net_changes()
+        before, after = Workspace(self.source.root), self.modules.workspace
+        found = parses(changes)
+        found = found or [
+            *names(changes),
+            *comments(changes, self._generated()),
+            *self._untouched(changes),
+            *resolves(before, after, [change.path for change in changes]),
+            *stable(lambda: self._again(plan)),
+        ]
+        if found:
+            first = found[0]
+            more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+            raise VerificationError(
+                f"{first.rule}: {first.path}:{first.line}: {first.message}{more}; nothing was written. "
+                "This is a fault of omni-migrate: please report it"
+            )
+
+    def _generated(self) -> frozenset[str]:
+        """Comments that the adapter package's own files bring."""
+        from omni_migrate.plan.adapter_files import template_comments
+
+        return template_comments()
+
+    def _untouched(self, changes: Iterable[FileChange]) -> list[Finding]:
+        found: list[Finding] = []
+        for change in changes:
+            if change.before is not None and change.path in self.original:
+                touched = self.extractor.touched(change.path, change.before)
+                found.extend(untouched(change.path, change.before, change.after, touched))
+        return found
+
+    def _again(self, plan: Plan) -> tuple[FileChange, ...]:
+        """What the same phases would change in the result."""
+        snapshot = self.modules.workspace.snapshot()
+        again = self._extractor(self.modules)
+        for phase in plan.phases:
+            again.phase(phase.number)
+        return self.modules.workspace.changes_since(snapshot)
+
+    def report(self, plan: Plan) -> Report:
+        """What was found, what moved and what stays, with the figures."""
+        extractor = self.extractor
+        remaining = extractor.sites() if plan.phases else self.before
+        moved = len(self.before) - len(remaining)
+        changes = plan.net_changes()
+        changed = {change.path for change in changes}
+        files = (*changes, *(self._unchanged(path) for path in sorted(set(self.original) - changed)))
+        reasons = {(site.symbol, site.subject): reason for site, reason in extractor.result.left.items()}
+        tables = []
+        if self.request.list_sites:
+            tables.append(self._sites_table())
+        if plan.phases:
+            tables += [self._moves_table(), self._lines_table(), self._registrations_table()]
+        summary: dict[str, int | float | str] = {
+            "sites": len(self.before),
+            "moved": moved if plan.phases else 0,
+            "left": len(remaining),
+            "unclaimed": sum(site.adapter is None for site in self.before),
+            "runner classes": len(extractor.runners),
+            "adapters": len({move.adapter for move in extractor.result.moves}),
+        }
+        findings = [*self._site_findings(remaining, reasons, plan), *self._delegate_findings(), *self._dead_probes()]
+        findings += [self._skipped_runner(runner) for runner in extractor.skipped]
+        return Report(
+            command="extract-adapters",
+            source_spec=self.source.spec,
+            source_version=self.source.version,
+            summary=summary,
+            findings=tuple(sorted(findings)),
+            files=tuple(files),
+            failed=tuple(sorted(self.modules.unreadable.items())),
+            extra={
+                "sites": [self._site_entry(site) for site in self.before],
+                "moves": [_move_entry(move) for move in extractor.result.moves],
+                "tables": tables,
+            },
+        )
+
+    def _unchanged(self, path: str) -> FileChange:
+        data = self.modules.workspace.read(path)
+        return FileChange(path, data, data)
+
+    def _models(self, site: Site) -> list[str]:
+        """The model classes that answer a site."""
+        if site.rule == "model-class-test":
+            return sorted({model.name for model in self.census.named(site.subject)})
+        if site.rule == "model-probe":
+            return sorted({model.name for model in self.census.having(site.subject)})
+        return []
+
+    def _site_entry(self, site: Site) -> dict[str, object]:
+        return {
+            "rule": site.rule, "path": site.path, "line": site.line, "symbol": site.symbol, "subject": site.subject,
+            "adapter": site.adapter, "models": self._models(site),
+        }  # fmt: skip
+
+    def _sites_table(self) -> dict[str, object]:
+        rows = []
+        for site in self.before:
+            models = self._models(site)
+            asks = site.rule in ("model-class-test", "model-probe")
+            named = ", ".join(models[:4]) + (f" and {len(models) - 4} more" if len(models) > 4 else "")
+            answer = named or ("no model of this tree" if asks else "")
+            rows.append([site.rule, f"{site.path}:{site.line}", site.symbol, site.subject, site.adapter or "-", answer])
+        columns = ["Rule", "Place", "Method", "Subject", "Adapter", "Models that answer"]
+        return {"title": "Model-specific sites", "columns": columns, "rows": rows}
+
+    def _moves_table(self) -> dict[str, object]:
+        rows = [
+            [str(move.phase), move.site.symbol, move.site.subject, f"{move.adapter}.{move.hook}", move.kind]
+            for move in self.extractor.result.moves
+        ]
+        return {"title": "What moved", "columns": ["Phase", "From", "Subject", "To", "As"], "rows": rows}
+
+    def _lines_table(self) -> dict[str, object]:
+        rows = []
+        for path, lines in sorted(self.original.items()):
+            after = len(self.modules.workspace.read(path).splitlines())
+            rows.append([path, str(lines), str(after)])
+        return {"title": "Lines of the runner files", "columns": ["File", "Before", "After"], "rows": rows}
+
+    def _registrations_table(self) -> dict[str, object]:
+        used = {move.adapter for move in self.extractor.result.moves}
+        rows = [
+            [spec.class_name, str(len(models)), ", ".join(models)]
+            for spec in self.extractor.claims.specs.values()
+            if spec.class_name in used
+            for models in [self.registered(spec)]
+        ]
+        return {"title": "Registrations", "columns": ["Adapter", "Models", "Classes"], "rows": rows}
+
+    def _site_findings(
+        self, remaining: Sequence[Site], reasons: dict[tuple[str, str], str], plan: Plan
+    ) -> Iterable[Finding]:
+        phases = {spec.name: spec.phase for spec in self.extractor.claims.specs.values()}
+        run = {phase.number for phase in plan.phases}
+        platforms = {runner.path for runner in self.extractor.runners if runner.platform}
+        for site in remaining:
+            if site.adapter is None:
+                yield Finding(
+                    site.path, site.line, "unclaimed-site", Severity.WARNING, site.symbol,
+                    f"no adapter claims the capability {site.subject}",
+                    self._proposal(site),
+                )  # fmt: skip
+                continue
+            if not plan.phases:
+                continue
+            number = PLATFORM_PHASE if site.path in platforms else phases.get(site.adapter, 0)
+            reason = reasons.get((site.symbol, site.subject), "no statement or expression around it can be moved")
+            if number not in run:
+                reason = f"it is moved by phase {number}, which was not asked for"
+            elif self.request.only and site.adapter not in self.request.only:
+                reason = f"it belongs to {site.adapter}, which was not asked for"
+            yield Finding(
+                site.path, site.line, "site-left", Severity.WARNING, site.symbol, f"{site.subject} stays: {reason}"
+            )
+
+    def _proposal(self, site: Site) -> str:
+        models = self._models(site)
+        name = site.subject.strip("_")
+        answer = f"answered by {', '.join(models[:4])}" if models else "no model of this tree has it"
+        return (
+            f'{answer}; to move it, add to [tool.omni-migrate]: adapters = [{{ name = "{name}", phase = 6, '
+            f'capabilities = ["{site.subject}"] }}]'
+        )
+
+    def _delegate_findings(self) -> Iterable[Finding]:
+        for move in self.extractor.result.moves:
+            if move.delegate:
+                yield Finding(
+                    move.site.path, move.site.line, "delegate-kept", Severity.NOTE, move.site.symbol,
+                    f"its code is in {move.adapter}.{move.hook}; the name stays as a one-line delegate",
+                )  # fmt: skip
+
+    def _dead_probes(self) -> Iterable[Finding]:
+        for site in self.before:
+            if site.rule in ("model-probe", "model-class-test") and not self._models(site):
+                yield Finding(
+                    site.path, site.line, "dead-probe", Severity.WARNING, site.symbol,
+                    f"no model class of this tree answers {site.subject}",
+                    "remove the probe, or keep it for models outside the tree",
+                )  # fmt: skip
+
+    def _skipped_runner(self, runner: RunnerClass) -> Finding:
+        return Finding(
+            runner.path, runner.line, "v2-runner", Severity.NOTE, runner.name,
+            "extends vLLM's V2 runner: RFC-003 is about V1, so it is left as it is",
+        )  # fmt: skip
+
+
+def _move_entry(move: Move) -> dict[str, object]:
+    return {
+        "phase": move.phase, "path": move.site.path, "symbol": move.site.symbol, "subject": move.site.subject,
+        "adapter": move.adapter, "hook": move.hook, "as": move.kind, "delegate": move.delegate,
+    }  # fmt: skip

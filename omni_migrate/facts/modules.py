@@ -1,0 +1,161 @@
+"""A parsed module and what its names refer to. Each file is parsed once, however many analyses ask."""
+
+from __future__ import annotations
+
+import ast
+import io
+from collections.abc import Collection
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from functools import cached_property
+
+from omni_migrate.plan.workspace import TextFile, Workspace, decode
+
+
+@dataclass(frozen=True)
+class ImportedName:
+    """What a module-level name refers to: `module` and the `name` in it (None: the module itself)."""
+
+    module: str
+    name: str | None
+    node: ast.Import | ast.ImportFrom
+    alias: ast.alias
+
+
+class Module:
+    """One Python file: its text, its tree and its imports. Lines are 1-based."""
+
+    def __init__(self, path: str, file: TextFile) -> None:
+        self.path = path
+        self.file = file
+        self.text = file.text
+        self.tree = ast.parse(file.text)
+        self.name = module_name(path)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The text by lines, line ends kept: joined, they are the text again."""
+        return split_lines(self.text)
+
+    @cached_property
+    def imports(self) -> dict[str, ImportedName]:
+        """Module-level imports, those in `if`, `try` and type-checking blocks included."""
+        found: dict[str, ImportedName] = {}
+        for node in module_level(self.tree.body):
+            found.update(self.resolve_import(node))
+        return found
+
+    def resolve_import(self, node: ast.stmt) -> dict[str, ImportedName]:
+        """The names that an import statement binds."""
+        found: dict[str, ImportedName] = {}
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                bound = alias.asname or alias.name.split(".")[0]
+                target = alias.name if alias.asname else bound
+                found[bound] = ImportedName(target, None, node, alias)
+        elif isinstance(node, ast.ImportFrom):
+            base = self._absolute(node)
+            for alias in node.names:
+                found[alias.asname or alias.name] = ImportedName(base, alias.name, node, alias)
+        return found
+
+    def _absolute(self, node: ast.ImportFrom) -> str:
+        if not node.level:
+            return node.module or ""
+        parts = self.name.split(".")
+        if not self.path.endswith("/__init__.py"):
+            parts = parts[:-1]
+        parts = parts[: len(parts) - node.level + 1]
+        return ".".join([*parts, *([node.module] if node.module else [])])
+
+    def qualify(self, node: ast.expr) -> str | None:
+        """The dotted name an expression refers to through the module's imports and own classes, if it is one."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return None
+        imported = self.imports.get(node.id)
+        if imported is None:
+            head = f"{self.name}.{node.id}"
+        else:
+            head = imported.module if imported.name is None else f"{imported.module}.{imported.name}"
+        return ".".join([head, *reversed(parts)])
+
+    @cached_property
+    def classes(self) -> dict[str, ast.ClassDef]:
+        """The module's classes by name, those in `if` and `try` included."""
+        return {node.name: node for node in module_level(self.tree.body) if isinstance(node, ast.ClassDef)}
+
+
+def split_lines(text: str) -> list[str]:
+    """Lines as Python's tokenizer counts them: str.splitlines() also breaks at form feeds and Unicode separators."""
+    return list(io.StringIO(text, newline=""))
+
+
+def module_level(body: list[ast.stmt]) -> list[ast.stmt]:
+    found: list[ast.stmt] = []
+    for node in body:
+        found.append(node)
+        for name in ("body", "orelse", "finalbody"):
+            if not isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                found.extend(module_level(getattr(node, name, [])))
+        for handler in getattr(node, "handlers", []):
+            found.extend(module_level(handler.body))
+    return found
+
+
+def module_name(path: str) -> str:
+    """`vllm_omni/worker/base.py` -> `vllm_omni.worker.base`; a package's `__init__` is the package."""
+    name = path.removesuffix(".py").replace("/", ".")
+    return name.removesuffix(".__init__").removeprefix("src.")
+
+
+class Modules:
+    """The modules of a workspace, parsed on demand; what cannot be parsed is remembered with its reason.
+
+    Files that match a glob of `skip` are not looked for.
+    """
+
+    def __init__(self, workspace: Workspace, skip: Collection[str] = ()) -> None:
+        self.workspace = workspace
+        self._skip = tuple(skip)
+        self.unreadable: dict[str, str] = {}
+        self._parsed: dict[str, tuple[bytes, Module]] = {}
+
+    def get(self, path: str) -> Module | None:
+        """The module, parsed again only if its bytes changed; None if it cannot be read or parsed."""
+        try:
+            data = self.workspace.read(path)
+        except OSError as error:
+            self.unreadable[path] = f"cannot be read: {error.strerror}"
+            return None
+        known = self._parsed.get(path)
+        if known is not None and known[0] == data:
+            return known[1]
+        try:
+            module = Module(path, decode(data))
+        except (SyntaxError, ValueError, RecursionError) as error:
+            line = getattr(error, "lineno", None)
+            self.unreadable[path] = f"cannot be parsed: {getattr(error, 'msg', None) or error}" + (
+                f" (line {line})" if line else ""
+            )
+            return None
+        self._parsed[path] = (data, module)
+        return module
+
+    def mentioning(self, words: set[str], below: str) -> list[str]:
+        """Files whose bytes have one of the words: cheaper than parsing by a factor of a hundred."""
+        needles = [word.encode() for word in words]
+        found = []
+        for path in self.workspace.python_files((below,)):
+            if any(fnmatch(path, pattern) for pattern in self._skip):
+                continue
+            try:
+                data = self.workspace.read(path)
+            except OSError:
+                continue
+            if any(needle in data for needle in needles):
+                found.append(path)
+        return found

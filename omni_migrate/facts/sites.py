@@ -1,0 +1,277 @@
+"""The sites of a runner class where the code is specific to a model (RFC-003 §2), and who answers for each.
+
+Rules: `model-class-test` (the name of the model's class is compared), `model-probe` (an attribute of the model that is
+not of vLLM's own interface: getattr, hasattr, a bare read, or a helper that does it), `model-state` (a runner attribute
+that only such code uses), `model-method` (a method that serves only such code), `rope-metadata` (M-RoPE metadata that
+only some models carry).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from omni_migrate.facts.absence import Absence, is_model
+from omni_migrate.facts.flow import FunctionNode
+from omni_migrate.facts.modules import Module
+from omni_migrate.facts.runners import RunnerClass
+from omni_migrate.knowledge import AdapterSpec, proposed_adapter
+
+# Wrappers around a model, of vLLM and torch: testing for one is not specific to a model.
+_WRAPPERS = frozenset({"CUDAGraphWrapper", "UBatchWrapper", "ACLGraphWrapper", "Module", "VllmModelForPooling"})
+RULES = ("model-class-test", "model-probe", "model-state", "model-method", "rope-metadata")
+
+
+@dataclass(frozen=True)
+class Site:
+    """One place. `subject` is the capability, class name, attribute, method or metadata key; `adapter` who claims it."""
+
+    rule: str
+    path: str
+    line: int
+    column: int
+    symbol: str
+    subject: str
+    adapter: str | None
+
+
+@dataclass(frozen=True)
+class MethodSites:
+    """A method of a runner class with its sites, each with its node in the module's tree."""
+
+    runner: RunnerClass
+    function: FunctionNode
+    sites: tuple[tuple[Site, ast.AST], ...]
+
+
+class Claims:
+    """Who claims a capability, a class name, an attribute, a method or a metadata key."""
+
+    def __init__(self, specs: Sequence[AdapterSpec], interface: Collection[str]) -> None:
+        self.specs = {spec.name: spec for spec in specs}
+        self.interface = frozenset(interface) - {cap for spec in specs for cap in spec.capabilities if spec.default == "derived"}
+        self.capabilities = {cap: spec.name for spec in specs for cap in spec.capabilities if cap not in self.interface}
+        self.class_names = {name: spec.name for spec in specs for name in spec.class_names}
+        self.state = {name: spec.name for spec in specs for name in spec.state}
+        self.methods = {name: spec.name for spec in specs for name in spec.methods}
+        self.metadata = {name: spec.name for spec in specs for name in spec.metadata}
+
+    def of_class(self, name: str) -> str:
+        """The adapter of a model class; one is proposed if nobody claims it."""
+        if name not in self.class_names:
+            spec = proposed_adapter(name)
+            self.specs.setdefault(spec.name, spec)
+            self.class_names[name] = spec.name
+        return self.class_names[name]
+
+
+def methods_of(node: ast.ClassDef) -> Iterator[FunctionNode]:
+    """The methods of a class body, those under `if` included."""
+    pending: list[ast.stmt] = list(node.body)
+    while pending:
+        statement = pending.pop(0)
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield statement
+        elif isinstance(statement, (ast.If, ast.Try)):
+            pending = [*statement.body, *statement.orelse, *pending]
+
+
+def probing_helpers(functions: Mapping[str, FunctionNode]) -> dict[str, int]:
+    """Helpers that probe the model for an attribute whose name they are given: helper -> place of that parameter.
+
+    The place counts the call's arguments, without the receiver.
+    """
+    found: dict[str, int] = {}
+    grown = True
+    while grown:
+        grown = False
+        for name, function in functions.items():
+            if name in found:
+                continue
+            names = [argument.arg for argument in function.args.args]
+            static = any(getattr(d, "id", "") == "staticmethod" for d in function.decorator_list)
+            offset = 0 if static or not names or names[0] not in ("self", "cls") else 1
+            for node in ast.walk(function):
+                if not isinstance(node, ast.Call):
+                    continue
+                probe = _probe_argument(node, found)
+                if isinstance(probe, ast.Name) and probe.id in names[offset:]:
+                    found[name] = names.index(probe.id) - offset
+                    grown = True
+                    break
+    return found
+
+
+def _probe_argument(node: ast.Call, helpers: Mapping[str, int]) -> ast.expr | None:
+    """The argument of a call that names the probed attribute, if the call is a probe."""
+    if isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr") and len(node.args) >= 2:
+        owner = node.args[0]
+        model_like = is_model(owner, "self") or isinstance(owner, ast.Name) and owner.id == "model"
+        return node.args[1] if model_like else None
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
+    place = helpers.get(name) if isinstance(name, str) else None
+    return node.args[place] if place is not None and place < len(node.args) else None
+
+
+def find_sites(
+    module: Module, runner: RunnerClass, claims: Claims, helpers: Mapping[str, int]
+) -> tuple[MethodSites, ...]:
+    """The model-specific sites of one runner class, method by method; methods without a site are left out."""
+    found = []
+    node = module.classes.get(runner.name)
+    for function in methods_of(node) if node is not None else ():
+        sites = sites_of_method(function, runner, claims, helpers)
+        if sites:
+            found.append(MethodSites(runner, function, sites))
+    return tuple(found)
+
+
+def sites_of_method(
+    function: FunctionNode, runner: RunnerClass, claims: Claims, helpers: Mapping[str, int]
+) -> tuple[tuple[Site, ast.AST], ...]:
+    """The sites of one method with their nodes, in order; a delegate to an adapter has none."""
+    if dispatched_hook(function) is not None:
+        return ()
+    receiver = function.args.args[0].arg if function.args.args else "self"
+    aliases = model_aliases(function, receiver)
+    symbol = f"{runner.name}.{function.name}"
+    sites: dict[tuple[int, int, str], tuple[Site, ast.AST]] = {}
+    for rule, subject, adapter, where in _sites_in(function, receiver, aliases, claims, helpers):
+        line, column = getattr(where, "lineno", function.lineno), getattr(where, "col_offset", 0)
+        site = Site(rule, runner.path, line, column, symbol, subject, adapter)
+        sites.setdefault((line, column, subject), (site, where))
+    return tuple(sites[key] for key in sorted(sites))
+
+
+def dispatched_hook(function: FunctionNode) -> str | None:
+    """The adapter method that a one-line delegate calls, if the method is one."""
+    body = [node for node in function.body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]
+    value = body[0].value if len(body) == 1 and isinstance(body[0], (ast.Return, ast.Expr)) else None
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        owner = value.func.value
+        if isinstance(owner, ast.Attribute) and owner.attr == "_adapter":
+            return value.func.attr
+    return None
+
+
+def model_aliases(function: FunctionNode, receiver: str) -> set[str]:
+    """Locals that hold the loaded model: assigned from it and nothing else, or a parameter called `model`."""
+    assigned: dict[str, list[ast.expr | None]] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                for name in ast.walk(target):
+                    if isinstance(name, ast.Name):
+                        assigned.setdefault(name.id, []).append(node.value if target is name else None)
+        elif isinstance(node, ast.NamedExpr):
+            assigned.setdefault(node.target.id, []).append(node.value)
+        elif isinstance(node, (ast.For, ast.AugAssign, ast.AnnAssign)):
+            for name in ast.walk(node.target):
+                if isinstance(name, ast.Name):
+                    assigned.setdefault(name.id, []).append(getattr(node, "value", None))
+    aliases = {
+        name
+        for name, values in assigned.items()
+        if values and all(value is not None and is_model(value, receiver) for value in values)
+    }
+    if any(argument.arg == "model" for argument in function.args.args) and "model" not in assigned:
+        aliases.add("model")
+    return aliases
+
+
+def _sites_in(
+    function: FunctionNode, receiver: str, aliases: set[str], claims: Claims, helpers: Mapping[str, int]
+) -> Iterator[tuple[str, str, str | None, ast.AST]]:
+    if function.name in claims.methods:
+        yield "model-method", function.name, claims.methods[function.name], function
+    if function.name in claims.state:
+        yield "model-state", function.name, claims.state[function.name], function
+    in_init = function.name == "__init__"
+    class_names = _class_name_locals(function, receiver, aliases)
+    for node in ast.walk(function):
+        if isinstance(node, ast.Compare):
+            yield from _class_tests(node, receiver, aliases, class_names, claims)
+        elif isinstance(node, ast.Call):
+            yield from _call_sites(node, receiver, aliases, claims, helpers)
+        elif isinstance(node, ast.Attribute):
+            if is_model(node.value, receiver, aliases) and isinstance(node.ctx, ast.Load):
+                if node.attr not in claims.interface and not node.attr.startswith("__"):
+                    yield "model-probe", node.attr, claims.capabilities.get(node.attr), node
+            elif isinstance(node.value, ast.Name) and node.value.id == receiver and node.attr in claims.state:
+                if not (in_init and isinstance(node.ctx, ast.Store)):
+                    yield "model-state", node.attr, claims.state[node.attr], node
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in claims.metadata:
+            yield "rope-metadata", node.value, claims.metadata[node.value], node
+
+
+def _class_name_locals(function: FunctionNode, receiver: str, aliases: set[str]) -> set[str]:
+    """Locals that hold the name of the model's class."""
+    return {
+        node.targets[0].id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and is_class_name(node.value, receiver, aliases)
+    }
+
+
+def _call_sites(
+    node: ast.Call, receiver: str, aliases: set[str], claims: Claims, helpers: Mapping[str, int]
+) -> Iterator[tuple[str, str, str | None, ast.AST]]:
+    if isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr") and len(node.args) >= 2:
+        name = node.args[1]
+        if isinstance(name, ast.Constant) and isinstance(name.value, str):
+            owner = node.args[0]
+            if is_model(owner, receiver, aliases) and name.value not in claims.interface:
+                yield "model-probe", name.value, claims.capabilities.get(name.value), node
+            elif isinstance(owner, ast.Name) and owner.id == receiver and name.value in claims.state:
+                yield "model-state", name.value, claims.state[name.value], node
+        return
+    if isinstance(node.func, ast.Name) and node.func.id == "isinstance" and len(node.args) == 2:
+        if is_model(node.args[0], receiver, aliases):
+            for tested in node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]:
+                name = tested.attr if isinstance(tested, ast.Attribute) else getattr(tested, "id", "")
+                if name and name not in _WRAPPERS:
+                    yield "model-class-test", name, claims.of_class(name), node
+        return
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
+    if called in helpers:
+        place = helpers[called]
+        name = node.args[place] if place < len(node.args) else None
+        if isinstance(name, ast.Constant) and isinstance(name.value, str) and name.value not in claims.interface:
+            yield "model-probe", name.value, claims.capabilities.get(name.value), node
+    if called in claims.methods and isinstance(node.func, ast.Attribute):
+        if isinstance(node.func.value, ast.Name) and node.func.value.id == receiver:
+            yield "model-method", called, claims.methods[called], node
+
+
+def _class_tests(
+    node: ast.Compare, receiver: str, aliases: set[str], class_names: set[str], claims: Claims
+) -> Iterator[tuple[str, str, str | None, ast.AST]]:
+    sides = [node.left, *node.comparators]
+    named = (is_class_name(side, receiver, aliases) or getattr(side, "id", None) in class_names for side in sides)
+    if not any(named):
+        return
+    for side in sides:
+        elements = side.elts if isinstance(side, (ast.Tuple, ast.List, ast.Set)) else [side]
+        for element in elements:
+            if isinstance(element, ast.Constant) and isinstance(element.value, str):
+                yield "model-class-test", element.value, claims.of_class(element.value), node
+
+
+def is_class_name(node: ast.expr, receiver: str, aliases: Collection[str]) -> bool:
+    """`model.__class__.__name__`, `type(model).__name__` and their `__qualname__`."""
+    if not isinstance(node, ast.Attribute) or node.attr not in ("__name__", "__qualname__"):
+        return False
+    owner = node.value
+    if isinstance(owner, ast.Attribute) and owner.attr == "__class__":
+        return is_model(owner.value, receiver, set(aliases))
+    if isinstance(owner, ast.Call) and getattr(owner.func, "id", "") == "type" and len(owner.args) == 1:
+        return is_model(owner.args[0], receiver, set(aliases))
+    return False
+
+
+def absence_of(spec: AdapterSpec, helpers: Mapping[str, FunctionNode]) -> Absence:
+    """What is not there for a model without this adapter."""
+    return Absence(frozenset(spec.capabilities), frozenset(spec.class_names), dict(spec.state), helpers)

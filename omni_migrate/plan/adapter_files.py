@@ -1,0 +1,428 @@
+"""The adapter package of a tree (RFC-003 §3.5): its files, and adding a moved method to them."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import posixpath
+import symtable
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+from omni_migrate.checks.format import format_many
+from omni_migrate.facts.absence import Absence, default_body
+from omni_migrate.facts.flow import FunctionNode, argument_names
+from omni_migrate.facts.modules import Module, Modules, module_level, module_name
+from omni_migrate.knowledge import AdapterSpec
+from omni_migrate.plan.method_text import find_class, replace_lines, shift
+from omni_migrate.plan.workspace import Workspace
+
+PROTOCOL_METHODS = (
+    "on_model_loaded", "init_request_positions", "fixup_decode_positions", "preprocess", "postprocess",
+    "extract_outputs", "enrich_request_info",
+)  # fmt: skip
+_BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__"}
+_PROTOCOL, _DEFAULT = "ModelRunnerAdapter", "DefaultModelRunnerAdapter"
+
+
+@dataclass(frozen=True)
+class Hook:
+    """An adapter method that exists: where it stands, and its code without name and docstring, to find it again."""
+
+    name: str
+    adapter: str
+    path: str
+    code: str
+
+
+class AdapterPackage:
+    """Reads and edits the adapter files in a workspace. `folder` is the shared package, `vllm_omni/worker/adapters`."""
+
+    def __init__(self, modules: Modules, folder: str) -> None:
+        self.modules = modules
+        self.workspace: Workspace = modules.workspace
+        self.folder = folder
+        self.module = module_name(f"{folder}/__init__.py")
+        self.touched: set[str] = set()
+        self._hooks: dict[str, tuple[Module, tuple[Hook, ...]]] = {}
+
+    @property
+    def exists(self) -> bool:
+        """Whether phase 1 has been applied."""
+        return self.workspace.exists(f"{self.folder}/registry.py")
+
+    def create(self) -> None:
+        """Write protocol, default adapter and registry (RFC-003 phase 1)."""
+        for name in ("base.py", "registry.py", "__init__.py"):
+            template = f"{name.removesuffix('.py').strip('_')}.py.txt"
+            self.write(f"{self.folder}/{name}", _template(template).replace("@PACKAGE@", self.module))
+
+    def format(self) -> None:
+        """Lay out the adapter files as the tree's own configuration says."""
+        paths = sorted(self.touched)
+        texts = {path: self.workspace.read(path).decode() for path in paths}
+        for path, text in format_many(texts, self.workspace.root).items():
+            self.workspace.write(path, text.encode())
+        self.touched.clear()
+
+    def hooks(self) -> dict[str, Hook]:
+        """Every adapter method by name, of the shared package and of the platforms'."""
+        found: dict[str, Hook] = {}
+        for path in self.workspace.python_files((self.module.split(".")[0],)):
+            if "/adapters/" in path and posixpath.basename(path) not in ("__init__.py", "registry.py", "base.py"):
+                module = self.modules.get(path)
+                known = self._hooks.get(path)
+                if module is not None and (known is None or known[0] is not module):
+                    known = self._hooks[path] = (module, _hooks_of(module))
+                for hook in known[1] if known is not None else ():
+                    found[hook.name] = hook
+        return found
+
+    def folder_of(self, platform_module: str) -> str:
+        """The adapter folder for the code of a platform's runner: beside that runner."""
+        return f"{posixpath.dirname(platform_module)}/adapters"
+
+    def add_hook(
+        self,
+        spec: AdapterSpec,
+        hook_source: str,
+        origin: Module,
+        absence: Absence,
+        aliases: frozenset[str],
+        registered: Sequence[str],
+        folder: str,
+        asked: bool = True,
+    ) -> None:
+        """Put a moved method into its adapter and, if a runner asks for it, its default into the default adapter.
+
+        `origin` is the module that the code comes from: what its names refer to there is imported here too.
+        """
+        path = f"{folder}/{spec.name}.py"
+        if not self.workspace.exists(path):
+            self._create_adapter(spec, path, registered, folder)
+        function = _function(hook_source)
+        module = self._module(path)
+        needed = names_needed(hook_source)
+        late = []
+        for name in sorted(needed.runtime | needed.annotations):
+            statement = self._import_for(name, origin, module, only_type=name not in needed.runtime)
+            if statement is not None:
+                late.append(statement)
+        if late:
+            hook_source = _with_late_imports(hook_source, late)
+        self._append_method(path, class_of(spec, folder, self.folder), hook_source)
+        if asked:
+            self._set_default(function, spec, absence, aliases, folder)
+
+    def _module(self, path: str) -> Module:
+        module = self.modules.get(path)
+        if module is None:
+            raise ValueError(f"{path}: {self.modules.unreadable.get(path)}")
+        return module
+
+    def write(self, path: str, text: str) -> None:
+        """Edit an adapter file."""
+        self.workspace.write(path, text.encode())
+        self.touched.add(path)
+
+    def _create_adapter(self, spec: AdapterSpec, path: str, registered: Sequence[str], folder: str) -> None:
+        names = ", ".join(f'"{name}"' for name in registered)
+        capabilities = ", ".join(f'"{name}"' for name in spec.capabilities)
+        comma = "," if len(spec.capabilities) == 1 else ""
+        own = class_of(spec, folder, self.folder)
+        text = (
+            f'"""{spec.summary} (RFC-003)."""\n\nfrom __future__ import annotations\n\n'
+            f"from {self.module}.base import {_DEFAULT}\n"
+            f"from {self.module}.registry import ModelAdapterRegistry\n\n\n"
+            f"@ModelAdapterRegistry.register({names})\n"
+            f"class {own}({_DEFAULT}):\n"
+            f'    """{spec.summary}."""\n'
+        )
+        if capabilities:
+            text += f"\n    capabilities = ({capabilities}{comma})\n"
+        self.write(path, text)
+        self._write_init(folder)
+
+    def _write_init(self, folder: str) -> None:
+        """The package's __init__ imports every adapter, so that each registers itself."""
+        package = module_name(f"{folder}/__init__.py")
+        shared = folder == self.folder
+        lines, exported = [], []
+        if shared:
+            lines = [f"from {package}.base import {_DEFAULT}, {_PROTOCOL}",
+                     f"from {package}.registry import AdapterOfRunner, ModelAdapterRegistry"]  # fmt: skip
+            exported = [_DEFAULT, _PROTOCOL, "AdapterOfRunner", "ModelAdapterRegistry"]
+        for path in self.workspace.python_files((folder,)):
+            name = posixpath.basename(path)[:-3]
+            if posixpath.dirname(path) == folder and name not in ("__init__", "base", "registry"):
+                module = self._module(path)
+                for class_name in module.classes:
+                    lines.append(f"from {package}.{name} import {class_name}")
+                    exported.append(class_name)
+        listed = ", ".join(f'"{name}"' for name in sorted(exported))
+        summary = "Model-specific behavior of the runners, one adapter per module (RFC-003)."
+        if not shared:
+            summary = "What of the adapters this platform has to itself (RFC-003 phase 7)."
+        text = f'"""{summary}"""\n\n' + "\n".join(lines) + f"\n\n__all__ = [{listed}]\n"
+        self.write(f"{folder}/__init__.py", text)
+
+    def _import_for(self, name: str, origin: Module, target: Module, only_type: bool) -> str | None:
+        """Make `name` mean in the adapter what it means in the runner's module; a late import is returned instead."""
+        imported = origin.imports.get(name)
+        existing = target.imports.get(name)
+        if imported is not None:
+            same = existing is not None and (existing.module, existing.name) == (imported.module, imported.name)
+            if same and not (_type_checking_only(target, name) and not only_type):
+                return None
+            statement = _import_statement(name, imported.module, imported.name)
+            if existing is not None and not same or name in target.classes:
+                return statement
+            self._add_import(target.path, statement, _type_checking_only(origin, name))
+            return None
+        definition = _module_definition(origin, name)
+        if definition is None:
+            return None  # a builtin, or a name that is undefined in the runner too
+        if _is_per_module(definition):
+            if not any(_binds(node, name) for node in target.tree.body):
+                self._copy_definition(target.path, definition, origin)
+            return None
+        return f"from {origin.name} import {name}"
+
+    def _add_import(self, path: str, statement: str, only_type: bool) -> None:
+        module = self._module(path)
+        text = module.text
+        anchor = "from __future__ import annotations\n"
+        if not only_type:
+            self.write(path, text.replace(anchor, f"{anchor}\n{statement}\n", 1))
+            return
+        block = next((n for n in module.tree.body if isinstance(n, ast.If) and _is_type_checking(n.test)), None)
+        if block is not None:
+            self.write(path, replace_lines(text, block.lineno + 1, block.lineno, f"    {statement}\n", "\n"))
+            return
+        last = max(node.end_lineno or 0 for node in module.tree.body if isinstance(node, (ast.Import, ast.ImportFrom)))
+        text = replace_lines(text, last + 1, last, f"\nif TYPE_CHECKING:\n    {statement}\n", "\n")
+        self.write(path, text.replace(anchor, f"{anchor}\nfrom typing import TYPE_CHECKING\n", 1))
+
+    def _copy_definition(self, path: str, definition: ast.stmt, origin: Module) -> None:
+        """A module's own logger is made anew, under the adapter's name."""
+        for name in sorted({n.id for n in ast.walk(definition) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}):
+            if name not in _BUILTINS:
+                self._import_for(name, origin, self._module(path), only_type=False)
+        module = self._module(path)
+        imports = [n for n in module.tree.body if isinstance(n, (ast.Import, ast.ImportFrom, ast.If))]
+        last = max(node.end_lineno or 0 for node in imports)
+        self.write(path, replace_lines(module.text, last + 1, last, f"\n{ast.unparse(definition)}\n", "\n"))
+
+    def _append_method(self, path: str, class_name: str, source: str) -> None:
+        module = self._module(path)
+        node = find_class(module.tree, class_name)
+        if node is None:
+            raise ValueError(f"{path} has no class {class_name}")
+        end = node.end_lineno or 0
+        self.write(path, replace_lines(module.text, end + 1, end, "\n" + shift(source, 4).rstrip("\n") + "\n", "\n"))
+
+    def _set_default(
+        self, hook: FunctionNode, spec: AdapterSpec, absence: Absence, aliases: frozenset[str], folder: str
+    ) -> None:
+        path = f"{self.folder}/base.py"
+        body = default_body(hook, absence, aliases) if spec.default == "derived" else None
+        signature, call = _bare_signature(hook)
+        if body is None:
+            owner = class_of(spec, folder, self.folder)
+            module = module_name(f"{folder}/{spec.name}.py")
+            body = [f"from {module} import {owner}", "", f"return {owner}().{hook.name}({call})"]
+        lines = "".join(f"    {line}\n" if line else "\n" for line in body) or "    pass\n"
+        self._replace_or_append(path, _DEFAULT, hook.name, f"def {hook.name}({signature}):\n{lines}")
+        if hook.name in PROTOCOL_METHODS:
+            protocol = find_class(self._module(path).tree, _PROTOCOL)
+            doc = next(ast.get_docstring(n) for n in protocol.body  # type: ignore[union-attr]
+                       if isinstance(n, ast.FunctionDef) and n.name == hook.name)  # fmt: skip
+            typed = _typed_signature(hook)
+            text = f'def {hook.name}({typed}) -> Any:\n    """{doc}"""\n'
+            self._replace_or_append(path, _PROTOCOL, hook.name, text)
+
+    def _replace_or_append(self, path: str, class_name: str, method: str, source: str) -> None:
+        module = self._module(path)
+        node = find_class(module.tree, class_name)
+        old = next((n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == method), None)  # type: ignore[union-attr]
+        if old is None:
+            self._append_method(path, class_name, source)
+        else:
+            self.write(path, replace_lines(module.text, old.lineno, old.end_lineno or 0, shift(source, 4), "\n"))
+
+
+def _hooks_of(module: Module) -> tuple[Hook, ...]:
+    return tuple(
+        Hook(method.name, posixpath.basename(module.path)[:-3], module.path, normal_form(method))
+        for node in module.tree.body
+        if isinstance(node, ast.ClassDef)
+        for method in node.body
+        if isinstance(method, ast.FunctionDef)
+    )
+
+
+def template_comments() -> frozenset[str]:
+    """The comments that the files of phase 1 bring."""
+    names = ("base.py.txt", "registry.py.txt", "init.py.txt")
+    lines = [line.strip() for name in names for line in _template(name).splitlines()]
+    return frozenset(line for line in lines if line.startswith("#"))
+
+
+def class_of(spec: AdapterSpec, folder: str, shared: str) -> str:
+    """An adapter's class: the platform's own has its name before it, `NpuQwen3TalkerAdapter`."""
+    if folder == shared:
+        return spec.class_name
+    parts = folder.split("/")
+    platform = parts[parts.index("platforms") + 1] if "platforms" in parts else posixpath.basename(posixpath.dirname(folder))
+    return f"{platform.title()}{spec.class_name}"
+
+
+@dataclass(frozen=True)
+class NeededNames:
+    """Module-level names that a function uses when it runs, and in its annotations."""
+
+    runtime: frozenset[str]
+    annotations: frozenset[str]
+
+
+def names_needed(source: str) -> NeededNames:
+    """The module-level names that a function's source refers to, builtins left out."""
+    tree = ast.parse(source)
+    annotations: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg) and node.annotation is not None:
+            annotations |= _annotation_names(node.annotation)
+            node.annotation = None
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.returns is not None:
+            annotations |= _annotation_names(node.returns)
+            node.returns = None
+        elif isinstance(node, ast.AnnAssign):
+            annotations |= _annotation_names(node.annotation)
+            node.annotation = ast.Constant(None)
+    table = symtable.symtable(ast.unparse(tree), "<method>", "exec")
+    runtime = set(_globals_of(table))
+    return NeededNames(frozenset(runtime - _BUILTINS), frozenset(annotations - _BUILTINS))
+
+
+def _globals_of(table: symtable.SymbolTable) -> Iterator[str]:
+    for symbol in table.get_symbols():
+        if symbol.is_referenced() and (symbol.is_global() or table.get_type() == "module" and not symbol.is_assigned()):
+            yield symbol.get_name()
+    for child in table.get_children():
+        yield from _globals_of(child)
+
+
+def _annotation_names(node: ast.expr) -> set[str]:
+    names: set[str] = set()
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name):
+            names.add(part.id)
+        elif isinstance(part, ast.Constant) and isinstance(part.value, str):
+            try:
+                names |= {n.id for n in ast.walk(ast.parse(part.value, mode="eval")) if isinstance(n, ast.Name)}
+            except SyntaxError:
+                continue  # Literal["some text"]
+    return names
+
+
+def normal_form(method: FunctionNode) -> str:
+    """A method's code without its name, docstring, annotations and parameter names: equal code, equal text."""
+    copy = _function(ast.unparse(method))
+    copy.name = "_"
+    if ast.get_docstring(copy) is not None:
+        copy.body = copy.body[1:] or [ast.Pass()]
+    places = {name: f"_{place}" for place, name in enumerate(argument_names(copy.args))}
+    for node in ast.walk(copy):
+        if isinstance(node, ast.Name):
+            node.id = places.get(node.id, node.id)
+        elif isinstance(node, ast.arg):
+            node.arg, node.annotation = places.get(node.arg, node.arg), None
+    copy.returns = None
+    return ast.dump(copy)
+
+
+def _function(source: str) -> FunctionNode:
+    node = ast.parse(source).body[0]
+    assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    return node
+
+
+def _template(name: str) -> str:
+    return resources.files("omni_migrate.knowledge").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _bare_signature(hook: FunctionNode) -> tuple[str, str]:
+    """The parameters without annotations, and the arguments that pass them on (without `self`)."""
+    copy = _function(ast.unparse(hook))
+    for argument in (*copy.args.args, *copy.args.kwonlyargs, copy.args.vararg, copy.args.kwarg):
+        if argument is not None:
+            argument.annotation = None
+    positional = [argument.arg for argument in copy.args.args[1:]]
+    if copy.args.vararg:
+        positional.append(f"*{copy.args.vararg.arg}")
+    positional += [f"{argument.arg}={argument.arg}" for argument in copy.args.kwonlyargs]
+    if copy.args.kwarg:
+        positional.append(f"**{copy.args.kwarg.arg}")
+    return ast.unparse(copy.args), ", ".join(positional)
+
+
+def _typed_signature(hook: FunctionNode) -> str:
+    copy = _function(ast.unparse(hook))
+    for argument in (*copy.args.args[1:], *copy.args.kwonlyargs, copy.args.vararg, copy.args.kwarg):
+        if argument is not None:
+            argument.annotation = ast.Name("Any", ast.Load())
+    copy.args.args[0].annotation = None
+    copy.args.defaults = [ast.Constant(...) for _ in copy.args.defaults]
+    copy.args.kw_defaults = [None if default is None else ast.Constant(...) for default in copy.args.kw_defaults]
+    return ast.unparse(copy.args)
+
+
+def _with_late_imports(source: str, statements: Collection[str]) -> str:
+    function = _function(source)
+    first = function.body[0]
+    line = first.lineno
+    if ast.get_docstring(function) is not None and len(function.body) > 1:
+        line = function.body[0].end_lineno or line
+        line += 1
+    else:
+        line = min([line, *(d.lineno for d in getattr(first, "decorator_list", []))])
+    text = "".join(f"    {statement}\n" for statement in sorted(statements)) + "\n"
+    return replace_lines(source, line, line - 1, text, "\n")
+
+
+def _import_statement(bound: str, module: str, name: str | None) -> str:
+    if name is None:
+        return f"import {module}" if module.split(".")[0] == bound and "." not in module else f"import {module} as {bound}"
+    return f"from {module} import {name}" if name == bound else f"from {module} import {name} as {bound}"
+
+
+def _is_type_checking(test: ast.expr) -> bool:
+    return getattr(test, "id", None) == "TYPE_CHECKING" or getattr(test, "attr", None) == "TYPE_CHECKING"
+
+
+def _type_checking_only(module: Module, name: str) -> bool:
+    """Whether a module imports a name for type checkers alone."""
+    imported = module.imports.get(name)
+    return imported is not None and any(
+        isinstance(node, ast.If) and _is_type_checking(node.test) and any(n is imported.node for n in node.body)
+        for node in module.tree.body
+    )
+
+
+def _binds(node: ast.stmt, name: str) -> bool:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return node.name == name
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return any(isinstance(target, ast.Name) and target.id == name for target in targets)
+
+
+def _module_definition(module: Module, name: str) -> ast.stmt | None:
+    return next((node for node in module_level(module.tree.body) if _binds(node, name)), None)
+
+
+def _is_per_module(definition: ast.stmt) -> bool:
+    """`logger = init_logger(__name__)`: every module has its own."""
+    value = getattr(definition, "value", None)
+    return isinstance(value, ast.Call) and any(getattr(argument, "id", "") == "__name__" for argument in value.args)
+

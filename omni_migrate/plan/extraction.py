@@ -1,0 +1,594 @@
+"""RFC-003 as edits of a workspace: phase by phase, what is model-specific moves from the runners to adapters.
+
+Phase 1 adds the adapter package and wires the runners to it; phases 2 to 6 move the sites of the shared runners, each
+adapter in its phase; phase 7 does the same for the platforms' runners. Every phase is computed from the tree as the
+phases before it left it, so that phases applied one by one end in the same tree as all at once.
+"""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from codemods.blocks import parse_method
+from codemods.extract_expression import extract_expression, span_of
+from codemods.move_block import move_block
+from codemods.move_method import move_method
+from codemods.rewire_calls import rewire_calls
+from omni_migrate.facts.absence import Absence
+from omni_migrate.facts.flow import FunctionNode, Refusal
+from omni_migrate.facts.modules import Module, Modules, module_level, module_name, split_lines
+from omni_migrate.facts.runners import RunnerClass, find_runners
+from omni_migrate.facts.sites import (
+    Claims,
+    Site,
+    absence_of,
+    dispatched_hook,
+    find_sites,
+    methods_of,
+    model_aliases,
+    probing_helpers,
+    sites_of_method,
+)
+from omni_migrate.knowledge import AdapterSpec, upstream_runners
+from omni_migrate.plan.adapter_files import AdapterPackage, normal_form
+from omni_migrate.plan.method_text import cut, method_span, replace_lines, shift
+from omni_migrate.plan.regions import Block, Expression, MethodView
+from omni_migrate.plan.unused_imports import without_unused_imports
+from omni_migrate.plan.wiring import wire
+from omni_migrate.plan.workspace import decode
+
+PLATFORM_PHASE = 7
+_UNNAMED = "adapter_method_without_name_yet"  # about as long as a name, so that lines break where they will
+PHASES = {
+    1: "Define the adapter protocol and registry",
+    2: "Extract M-RoPE and positional encoding into adapters",
+    3: "Extract talker MTP into the talker adapter",
+    4: "Extract logic of models that are tested by name",
+    5: "Extract precomputed decode positions",
+    6: "Dispatch the remaining model hooks through adapters",
+    7: "Port the platforms' runners to the same adapters",
+}
+
+
+@dataclass(frozen=True)
+class Move:
+    """One thing that was moved: from which method (with its line there), into which adapter method, and what it was."""
+
+    phase: int
+    site: Site
+    adapter: str
+    hook: str
+    kind: str  # "block", "method", "expression" or "call"
+    delegate: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.site.symbol}: {self.site.subject} -> {self.adapter}.{self.hook} ({self.kind})"
+
+
+@dataclass(frozen=True)
+class Left:
+    """A site that stays, with the reason."""
+
+    site: Site
+    reason: str
+
+
+@dataclass
+class Extraction:
+    """What a run of phases did: edits are in the workspace, this says what they are."""
+
+    moves: list[Move] = field(default_factory=list)
+    left: dict[Site, str] = field(default_factory=dict)
+    edited: dict[str, set[tuple[str, str]]] = field(default_factory=dict)  # file -> (class, method)
+
+
+class Extractor:
+    """Applies phases to a workspace. `registered` answers which model classes an adapter is registered for."""
+
+    def __init__(
+        self,
+        modules: Modules,
+        package: str,
+        specs: Sequence[AdapterSpec],
+        interface: frozenset[str],
+        registered: Callable[[AdapterSpec], Sequence[str]],
+        only: Sequence[str] = (),
+    ) -> None:
+        self.modules = modules
+        self.workspace = modules.workspace
+        self.package = package
+        self.claims = Claims(specs, interface)
+        self.registered = registered
+        self.only = frozenset(only)
+        self.result = Extraction()
+        found = find_runners(modules, package, upstream_runners())
+        self.runners = [runner for runner in found if runner.api == "V1"]
+        self.skipped = [runner for runner in found if runner.api != "V1"]
+        root = next((r for r in self.runners if r.role == "runner" and not r.platform), None)
+        self.root = root
+        folder = posixpath.dirname(root.path) if root else f"{package}/worker"
+        self.adapters = AdapterPackage(modules, f"{folder}/adapters")
+        functions = self._functions()
+        self._helpers = (functions, probing_helpers(functions))
+
+    def sites(self) -> list[Site]:
+        """Every model-specific site of the runner classes as the workspace is now."""
+        helpers = self._helpers[1]
+        found: list[Site] = []
+        for runner in self.runners:
+            module = self.modules.get(runner.path)
+            if module is not None:
+                for method in find_sites(module, runner, self.claims, helpers):
+                    found.extend(site for site, _ in method.sites)
+        return found
+
+    def phase(self, number: int) -> None:
+        """Apply one phase. Phases after the first need the adapter package."""
+        if number == 1:
+            if not self.adapters.exists:
+                self.adapters.create()
+            for runner in self.runners:
+                wire(self.modules, runner, self.runners, self.adapters.module)
+            return
+        specs = [s for s in self.claims.specs.values() if s.phase == number or number == PLATFORM_PHASE]
+        if self.only:
+            specs = [spec for spec in specs if spec.name in self.only]
+        if number == PLATFORM_PHASE:
+            for runner in self.runners:
+                wire(self.modules, runner, self.runners, self.adapters.module, loading=True)
+        for runner in self.runners:
+            if bool(runner.platform) == (number == PLATFORM_PHASE):
+                self._extract(runner, specs, number)
+        self._rewire_moved_methods(number)
+        self._rewire_adapters()
+        self.adapters.format()
+
+    def _edited(self, runner: RunnerClass, method: str) -> None:
+        self.result.edited.setdefault(runner.path, set()).add((runner.name, method))
+
+    def touched(self, path: str, before: bytes) -> list[tuple[int, int]]:
+        """The lines of a runner file as it was that the plan may change: edited methods, wiring, imports."""
+        module = Module(path, decode(before))
+        spans: list[tuple[int, int]] = []
+        for node in module.classes.values():
+            edited = {method for name, method in self.result.edited.get(path, ()) if name == node.name} | {"load_model"}
+            spans.append((node.lineno, node.body[0].end_lineno or node.lineno))
+            for function in methods_of(node):
+                if function.name in edited:
+                    first, last = method_span(function)
+                    while first > 1 and not module.lines[first - 2].strip():
+                        first -= 1  # the blank lines of a method that is gone
+                    spans.append((first, last + 1))
+        for statement in module_level(module.tree.body):
+            if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                spans += [(statement.lineno, statement.end_lineno or 0), (statement.lineno, statement.lineno - 1)]
+            elif isinstance(statement, ast.If) and any(isinstance(n, ast.ImportFrom) for n in statement.body):
+                spans.append((statement.lineno, (statement.end_lineno or 0) + 2))
+        return spans
+
+    def _functions(self) -> dict[str, FunctionNode]:
+        """The methods of all runner classes by name; a subclass's does not hide its base's."""
+        functions: dict[str, FunctionNode] = {}
+        for runner in self.runners:
+            module = self.modules.get(runner.path)
+            node = module.classes.get(runner.name) if module else None
+            for function in methods_of(node) if node is not None else ():
+                functions.setdefault(function.name, function)
+        return functions
+
+    def _extract(self, runner: RunnerClass, specs: Sequence[AdapterSpec], number: int) -> None:
+        module = self.modules.get(runner.path)
+        node = module.classes.get(runner.name) if module else None
+        if module is None or node is None:
+            return
+        functions, helpers = self._helpers
+        names = {spec.name for spec in specs}
+        edits: list[tuple[int, int, str]] = []
+        original = module
+        for function in methods_of(node):
+            sites = sites_of_method(function, runner, self.claims, helpers)
+            if any(site.adapter in names for site, _ in sites):
+                method = _Method(self, runner, original, function, specs, functions, helpers, number)
+                text = method.extract()
+                if text is not None:
+                    self._edited(runner, function.name)
+                    first, last = method_span(function)
+                    edits.append((first, last, text))
+        if not edits:
+            return
+        text = original.text
+        for first, last, new in reversed(edits):
+            indent = node.body[0].col_offset
+            text = replace_lines(text, first, last, shift(new, indent) if new else "", original.file.newline)
+        text = _without_double_blank_lines(text) if any(not new for _, _, new in edits) else text
+        self.workspace.write(runner.path, original.file.encode(text))
+        changed = self.modules.get(runner.path)
+        if changed is not None:
+            pruned = without_unused_imports(original, changed, self._imported_elsewhere(runner.path))
+            self.workspace.write(runner.path, original.file.encode(pruned))
+
+    def _imported_elsewhere(self, path: str) -> Callable[[str], bool]:
+        """Whether another file of the tree takes a name from this module: then its import stays."""
+        name = module_name(path)
+        last = name.rsplit(".", 1)[1]
+        users = [other for other in self.modules.mentioning({last}, "") if other != path]
+
+        def used(word: str) -> bool:
+            needle = word.encode()
+            return any(needle in self.workspace.read(other) and _takes(self.modules.get(other), name, word) for other in users)
+
+        return used
+
+    def overridden_below(self, runner: RunnerClass, method: str) -> bool:
+        """Whether a runner class that extends this one defines the method itself, other than as a delegate."""
+        for other in self.runners:
+            if other is runner or not self.extends(other, runner):
+                continue
+            module = self.modules.get(other.path)
+            node = module.classes.get(other.name) if module else None
+            for function in methods_of(node) if node is not None else ():
+                if function.name == method:
+                    return True
+        return False
+
+    def extends(self, runner: RunnerClass, base: RunnerClass) -> bool:
+        """Whether a runner class extends another, directly or not."""
+        by_name = {f"{module_name(r.path)}.{r.name}": r for r in self.runners}
+        pending, seen = list(runner.bases), set()
+        while pending:
+            name = pending.pop()
+            found = by_name.get(name)
+            if found is base:
+                return True
+            if found is not None and name not in seen:
+                seen.add(name)
+                pending.extend(found.bases)
+        return False
+
+    def defining(self, runner: RunnerClass, method: str) -> tuple[RunnerClass, FunctionNode] | None:
+        """The class that a runner's method comes from: its own, or the nearest base's."""
+        order = [runner, *(r for r in reversed(self.runners) if self.extends(runner, r))]
+        for candidate in order:
+            module = self.modules.get(candidate.path)
+            node = module.classes.get(candidate.name) if module else None
+            for function in methods_of(node) if node is not None else ():
+                if function.name == method:
+                    return candidate, function
+        return None
+
+    def referenced_outside(self, runner: RunnerClass, method: str) -> bool:
+        """Whether anything but the runners' own calls and the adapters mentions a method of a runner."""
+        own = {r.path for r in self.runners if bool(r.platform) == bool(runner.platform)}
+        for path in self.modules.mentioning({method}, ""):
+            if path not in own and "/adapters/" not in path:
+                return True
+            if path in own and _mentioned_other_than_called(self.modules.get(path), method):
+                return True
+        return False
+
+    def _rewire_moved_methods(self, number: int) -> None:
+        """Calls of a moved method go to the adapter directly, unless a subclass has the method overridden."""
+        for runner in self.runners:
+            if bool(runner.platform) != (number == PLATFORM_PHASE):
+                continue
+            module = self.modules.get(runner.path)
+            node = module.classes.get(runner.name) if module else None
+            if module is None or node is None:
+                continue
+            targets = self._dispatch_targets(runner, number)
+            edits = []
+            for function in methods_of(node):
+                first, last = method_span(function)
+                text = "".join(module.lines[first - 1 : last])
+                called = any(f".{method}(" in text for method in targets)
+                if called and dispatched_hook(function) is None and function.args.args:
+                    source = cut(module.lines, function)
+                    rewired = rewire_calls(source, function.args.args[0].arg, targets)
+                    if rewired != source:
+                        self._edited(runner, function.name)
+                        edits.append((first, last, shift(rewired, function.col_offset)))
+            text = module.text
+            for first, last, new in reversed(edits):
+                text = replace_lines(text, first, last, new, module.file.newline)
+            if edits:
+                self.workspace.write(runner.path, module.file.encode(text))
+
+    def _rewire_adapters(self) -> None:
+        """A method that is gone from the runner is called on the adapter itself."""
+        gone = {
+            move.site.symbol.rsplit(".", 1)[1]: move
+            for move in self.result.moves
+            if move.kind == "method" and not move.delegate
+        }
+        paths = {hook.path for hook in self.adapters.hooks().values()}
+        for path in sorted(paths) if gone else ():
+            module = self.modules.get(path)
+            if module is None:
+                continue
+            text = module.text
+            for node in module.tree.body:
+                if isinstance(node, ast.ClassDef):
+                    text = self._rewired_class(node, text, module, gone)
+            if text != module.text:
+                self.adapters.write(path, text)
+
+    def _rewired_class(self, node: ast.ClassDef, text: str, module: Module, gone: Mapping[str, Move]) -> str:
+        for function in reversed(list(methods_of(node))):
+            if len(function.args.args) < 2:
+                continue
+            receiver = function.args.args[1].arg
+            own = {name: move.hook for name, move in gone.items() if move.adapter in node.name}
+            source = cut(module.lines, function)
+            rewired = rewire_calls(source, receiver, own, target="self")
+            others = {name: move.hook for name, move in gone.items() if move.adapter not in node.name}
+            rewired = rewire_calls(rewired, receiver, others)
+            if rewired != source:
+                text = replace_lines(text, *method_span(function), shift(rewired, function.col_offset), "\n")
+        return text
+
+    def _dispatch_targets(self, runner: RunnerClass, number: int) -> dict[str, str]:
+        """Moved method -> adapter method, as seen from one runner class."""
+        targets: dict[str, str] = {}
+        for method, adapter in self.claims.methods.items():
+            spec = self.claims.specs[adapter]
+            if (spec.phase > number) or (self.only and adapter not in self.only):
+                continue
+            found = self.defining(runner, method)
+            if found is not None and not self.overridden_below(runner, method):
+                hook = dispatched_hook(found[1])
+                if hook is not None:
+                    targets[method] = hook
+        for move in self.result.moves:
+            if move.kind == "method" and not move.delegate:
+                targets[move.site.symbol.rsplit(".", 1)[1]] = move.hook
+        return targets
+
+
+class _Method:
+    """One method of a runner, from which the sites of some adapters are moved one after the other."""
+
+    def __init__(
+        self,
+        extractor: Extractor,
+        runner: RunnerClass,
+        module: Module,
+        function: FunctionNode,
+        specs: Sequence[AdapterSpec],
+        functions: Mapping[str, FunctionNode],
+        helpers: Mapping[str, int],
+        phase: int,
+    ) -> None:
+        self.extractor, self.runner, self.module = extractor, runner, module
+        self.name, self.column, self.first_line = function.name, function.col_offset, method_span(function)[0]
+        self.specs, self.functions, self.helpers, self.phase = specs, functions, helpers, phase
+        self.source = cut(module.lines, function)
+        self.gone = False
+        self._refused: set[tuple[str, str, int]] = set()
+        self._looked_at: tuple[str, MethodView, tuple[tuple[Site, ast.AST], ...]] | None = None
+        package = extractor.adapters
+        self.folder = package.folder if not runner.platform else package.folder_of(runner.path)
+
+    def extract(self) -> str | None:
+        """The method's new source ("" if it is gone), None if nothing moved."""
+        before = self.source
+        for spec in self.specs:
+            absence = absence_of(spec, self.functions)
+            while not self.gone and self._step(spec, absence):
+                pass
+        if self.gone:
+            return ""
+        return self.source if self.source != before else None
+
+    def _step(self, spec: AdapterSpec, absence: Absence) -> bool:
+        """Move one site of an adapter; False if none is left that can be moved."""
+        view, sites = self._seen()
+        for place, (site, node) in enumerate(sites):
+            # counted from the end, so that what moves before it doesn't change which site it is
+            ordinal = sum((s.rule, s.subject) == (site.rule, site.subject) for s, _ in sites[place:])
+            if site.adapter != spec.name or (site.rule, site.subject, ordinal) in self._refused:
+                continue
+            reasons: list[str] = []
+            if self._move(spec, absence, view, site, node, reasons):
+                return True
+            self._refused.add((site.rule, site.subject, ordinal))
+            reason = reasons[0] if reasons else "no statement or expression around it can be moved"
+            self.extractor.result.left[self._in_file(site)] = reason
+        return False
+
+    def _seen(self) -> tuple[MethodView, tuple[tuple[Site, ast.AST], ...]]:
+        """The method as it is now and its sites, looked at once for each text of it."""
+        if self._looked_at is None or self._looked_at[0] != self.source:
+            function = parse_method(self.source)
+            receiver = function.args.args[0].arg if function.args.args else ""
+            aliases = frozenset(model_aliases(function, receiver))
+            view = MethodView(function, split_lines(self.source), aliases)
+            sites = sites_of_method(function, self.runner, self.extractor.claims, self.helpers)
+            self._looked_at = (self.source, view, sites)
+        return self._looked_at[1:]
+
+    def _in_file(self, site: Site) -> Site:
+        return Site(site.rule, site.path, site.line + self.first_line - 1, site.column, site.symbol, site.subject, site.adapter)
+
+    def _move(
+        self, spec: AdapterSpec, absence: Absence, view: MethodView, site: Site, node: ast.AST, reasons: list[str]
+    ) -> bool:
+        if view.function.name in spec.methods:
+            return self._move_method(spec, absence, view, site, reasons)
+        if site.rule == "model-method" and any(
+            isinstance(n, ast.Expr) and n.value is node for n in ast.walk(view.function)
+        ):
+            return False  # a statement that is nothing but a call of a moved method: it is rewired, not moved
+        for region in view.regions(node, absence):
+            if isinstance(region, Block) and region.whole:
+                done = self._move_method(spec, absence, view, site, reasons)
+            elif isinstance(region, Block):
+                done = self._move_block(spec, absence, view, region, site, reasons)
+            else:
+                done = site.rule != "model-method" and self._move_expression(spec, absence, view, region, site, reasons)
+            if done:
+                return True
+        return False
+
+    def _move_method(
+        self, spec: AdapterSpec, absence: Absence, view: MethodView, site: Site, reasons: list[str]
+    ) -> bool:
+        name = view.function.name
+        wanted = spec.methods.get(name) or spec.hooks.get(name) or name.strip("_")
+        moved = move_method(self.source, _UNNAMED, base_indent=self.column)
+        if isinstance(moved, Refusal):
+            reasons.append(f"its method cannot be moved whole: {moved.reason}")
+            return False
+        keep = (
+            name not in spec.methods
+            or name in spec.keep
+            or self.extractor.overridden_below(self.runner, name)
+            or self.extractor.referenced_outside(self.runner, name)
+        )
+        hook = self._add(spec, absence, wanted, moved.hook, frozenset(), asked=keep)
+        self.source, self.gone = moved.delegate.replace(_UNNAMED, hook), not keep
+        self._record(spec, hook, site, "method", keep)
+        return True
+
+    def _move_block(
+        self, spec: AdapterSpec, absence: Absence, view: MethodView, region: Block, site: Site, reasons: list[str]
+    ) -> bool:
+        moved = move_block(self.source, region.first, region.last, _UNNAMED, base_indent=self.column)
+        if isinstance(moved, Refusal):
+            reasons.append(moved.reason)
+            return False
+        hook = self._add(spec, absence, self._wanted_name(spec, site), moved.hook, view.aliases)
+        self.source = moved.method.replace(_UNNAMED, hook)
+        self._record(spec, hook, site, "block", False)
+        return True
+
+    def _move_expression(
+        self, spec: AdapterSpec, absence: Absence, view: MethodView, region: Expression, site: Site, reasons: list[str]
+    ) -> bool:
+        moved = extract_expression(self.source, span_of(region.node), _UNNAMED)
+        if isinstance(moved, Refusal):
+            reasons.append(moved.reason)
+            return False
+        hook = self._add(spec, absence, site.subject.strip("_"), moved.hook, view.aliases)
+        self.source = moved.method.replace(_UNNAMED, hook)
+        self._record(spec, hook, site, "expression", False)
+        return True
+
+    def _wanted_name(self, spec: AdapterSpec, site: Site) -> str:
+        """What the data calls the adapter method for this place; else the method's name and the subject."""
+        subject = site.subject.strip("_")
+        for key in (f"{self.name}.{site.subject}", self.name):
+            name = spec.hooks.get(key)
+            if name is not None and (self.runner.platform or name not in self.extractor.adapters.hooks()):
+                return name
+        return f"{self.name.strip('_')}_{subject}"
+
+    def _add(
+        self,
+        spec: AdapterSpec,
+        absence: Absence,
+        wanted: str,
+        source: str,
+        aliases: frozenset[str],
+        asked: bool = True,
+    ) -> str:
+        """Put an adapter method (without name in `source`) into its adapter, or find the same one there; its name."""
+        package = self.extractor.adapters
+        existing = package.hooks()
+        code = normal_form(parse_method(source))
+        for hook in existing.values():
+            if hook.code == code and hook.adapter == spec.name:
+                if hook.path.startswith(package.folder) or hook.path.startswith(self.folder):
+                    return hook.name
+        name = wanted
+        if name in existing and self.runner.platform:
+            name = f"{self.runner.platform}_{wanted}"
+        if name in existing:
+            name = f"{wanted}_in_{self.name.strip('_')}"
+        number = 2
+        while name in existing:
+            name, number = f"{wanted}_in_{self.name.strip('_')}_{number}", number + 1
+        named = source.replace(_UNNAMED, name)
+        origin = f'"""Moved from {self.runner.name}.{self.name}."""'
+        named = _with_docstring(named, origin)
+        registered = self.extractor.registered(spec)
+        package.add_hook(spec, named, self.module, absence, aliases, registered, self.folder, asked)
+        return name
+
+    def _record(self, spec: AdapterSpec, hook: str, site: Site, kind: str, delegate: bool) -> None:
+        self.extractor.result.moves.append(Move(self.phase, self._in_file(site), spec.class_name, hook, kind, delegate))
+
+
+def _with_docstring(source: str, docstring: str) -> str:
+    """A moved block gets a docstring that says where it was; a moved method keeps its own."""
+    function = parse_method(source)
+    if ast.get_docstring(function) is not None:
+        return source
+    lines = source.split("\n")
+    # the signature ends on the line before the body's first comment or statement
+    end = next(n for n in range(function.lineno, len(lines) + 1) if lines[n - 1].rstrip().endswith(":"))
+    return "\n".join([*lines[:end], f"    {docstring}", *lines[end:]])
+
+
+def _takes(module: Module | None, name: str, word: str) -> bool:
+    """Whether a module imports `word` from module `name`, or reads it off that module."""
+    if module is None:
+        return True  # unreadable: to be safe
+    aliases = {bound for bound, found in module.imports.items() if found.name is None and found.module == name}
+    package, _, last = name.rpartition(".")
+    for bound, found in module.imports.items():
+        if (found.module, found.name) == (package, last):
+            aliases.add(bound)
+    for node in ast.walk(module.tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for found in module.resolve_import(node).values():
+                if found.module == name and found.name == word:
+                    return True
+                if (found.name is None and found.module == name) or (found.module, found.name) == (package, last):
+                    aliases.update(alias.asname or alias.name for alias in node.names)
+    dotted = f"{name}.{word}"
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Constant) and node.value == dotted:
+            return True
+        if isinstance(node, ast.Attribute) and node.attr == word and getattr(node.value, "id", None) in aliases:
+            return True
+        if isinstance(node, ast.Constant) and node.value == word and aliases:
+            return True  # monkeypatch.setattr(module, "word", ...)
+    return False
+
+
+def _mentioned_other_than_called(module: Module | None, method: str) -> bool:
+    """Whether a runner module uses a method's name other than to define it or call it on the runner."""
+    if module is None:
+        return True
+    called = {
+        id(node.func)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") == "self"
+    }
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Attribute) and node.attr == method and id(node) not in called:
+            return True
+        if isinstance(node, ast.Constant) and node.value == method:
+            return True
+    return False
+
+
+def _without_double_blank_lines(text: str) -> str:
+    """Where a method is gone, one blank line stays between its neighbours."""
+    lines = text.split("\n")
+    kept: list[str] = []
+    for index, line in enumerate(lines):
+        inside = line == "" and len(kept) > 0 and kept[-1].strip() == ""
+        following = next((later for later in lines[index:] if later.strip()), "")
+        if inside and following.startswith("    "):
+            continue
+        kept.append(line)
+    return "\n".join(kept)
+
+
+def moved_lines(moves: Sequence[Move]) -> Iterator[str]:
+    """The body of a phase's commit message."""
+    yield from dict.fromkeys(str(move) for move in moves)

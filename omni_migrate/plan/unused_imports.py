@@ -1,0 +1,116 @@
+"""Take away the imports that a move left without a use: only those that were used before, and only with proof."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+
+from omni_migrate.facts.modules import Module
+from omni_migrate.plan.method_text import replace_lines
+
+
+_ANNOTATION = re.compile(r"[A-Z_a-z][\w.]*(\[[\w.,| \[\]]*\])?( ?\| ?[\w.\[\], ]+)*")
+
+
+def without_unused_imports(before: Module, after: Module, imported_elsewhere: Callable[[str], bool]) -> str:
+    """`after`'s text without the imports that `before` used and `after` doesn't.
+
+    An import in a try block, one that binds several names by `import a.b`, and one that another module takes from here
+    stay.
+    """
+    used_before, used_after = _used(before.tree), _used(after.tree)
+    text = after.text
+    newline = after.file.newline
+    for node in sorted(_removable(after.tree), key=lambda n: -n.lineno):
+        kept = [
+            alias
+            for alias in node.names
+            if not _is_left_over(alias, used_before, used_after) or imported_elsewhere(alias.asname or alias.name)
+        ]
+        if len(kept) == len(node.names) or _shares_a_line(after, node) or _has_comment(after, node):
+            continue
+        first, last = node.lineno, node.end_lineno or node.lineno
+        if kept:
+            text = replace_lines(text, first, last, _written(node, kept), newline)
+            continue
+        block = _only_statement_of(after.tree, node)
+        if block is None:
+            text = replace_lines(text, first, last, "", newline)
+        elif not block.orelse and _used_once(after.tree, block):
+            text = _without_block(text, after, block)
+        else:
+            text = replace_lines(text, first, last, " " * node.col_offset + "pass\n", newline)
+    return text
+
+
+def _used(tree: ast.Module) -> set[str]:
+    """Names a module uses: as names, in string annotations, in __all__."""
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _ANNOTATION.fullmatch(node.value):
+            try:
+                parsed = ast.parse(node.value.strip(), mode="eval")
+            except (SyntaxError, ValueError):
+                continue
+            used |= {name.id for name in ast.walk(parsed) if isinstance(name, ast.Name)}
+    return used
+
+
+def _removable(tree: ast.Module) -> list[ast.ImportFrom | ast.Import]:
+    """Imports at module level and in type-checking blocks."""
+    found: list[ast.ImportFrom | ast.Import] = []
+    for node in tree.body:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            found.append(node)
+        elif isinstance(node, ast.If) and (getattr(node.test, "id", "") or getattr(node.test, "attr", "")) == "TYPE_CHECKING":
+            found.extend(n for n in node.body if isinstance(n, (ast.Import, ast.ImportFrom)))
+    return [node for node in found if not (isinstance(node, ast.ImportFrom) and node.module == "__future__")]
+
+
+def _is_left_over(alias: ast.alias, before: set[str], after: set[str]) -> bool:
+    bound = alias.asname or alias.name
+    return "." not in bound and alias.name != "*" and bound in before and bound not in after
+
+
+def _shares_a_line(module: Module, node: ast.stmt) -> bool:
+    return ";" in "".join(module.lines[node.lineno - 1 : node.end_lineno]).split("#")[0]
+
+
+def _has_comment(module: Module, node: ast.stmt) -> bool:
+    return "#" in "".join(module.lines[node.lineno - 1 : node.end_lineno])
+
+
+def _written(node: ast.ImportFrom | ast.Import, kept: list[ast.alias]) -> str:
+    new = ast.ImportFrom(node.module, kept, node.level) if isinstance(node, ast.ImportFrom) else ast.Import(kept)
+    indent = " " * node.col_offset
+    line = indent + ast.unparse(new)
+    if len(line) <= 120 or not isinstance(new, ast.ImportFrom):
+        return line + "\n"
+    names = "".join(f"{indent}    {ast.unparse(alias)},\n" for alias in kept)
+    dots = "." * node.level if isinstance(node, ast.ImportFrom) else ""
+    return f"{indent}from {dots}{new.module or ''} import (\n{names}{indent})\n"
+
+
+def _only_statement_of(tree: ast.Module, node: ast.stmt) -> ast.If | None:
+    return next((n for n in tree.body if isinstance(n, ast.If) and n.body == [node]), None)
+
+
+def _used_once(tree: ast.Module, block: ast.If) -> bool:
+    names = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == "TYPE_CHECKING"]
+    return len(names) == 1 and any(name is block.test for name in names)
+
+
+def _without_block(text: str, module: Module, block: ast.If) -> str:
+    """An empty type-checking block goes with the import of TYPE_CHECKING itself."""
+    last = block.end_lineno or block.lineno
+    lines = module.lines
+    while last < len(lines) and not lines[last].strip():
+        last += 1
+    text = replace_lines(text, block.lineno, last, "", module.file.newline)
+    for node in module.tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module == "typing":
+            kept = [alias for alias in node.names if alias.name != "TYPE_CHECKING"]
+            written = _written(node, kept) if kept else ""
+            return replace_lines(text, node.lineno, node.end_lineno or 0, written, module.file.newline)
+    return text
