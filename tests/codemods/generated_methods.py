@@ -201,11 +201,11 @@ class _Writer:
         if kind == 10:
             known.add("floor")
             return self.pick("from math import floor", "import math", "import os.path as where")
-        if kind == 11 and self.chance(60):
+        if kind == 11 and self.chance(35):
             body = self.value(known - {"f"})
             known.add("f")
             return f"f = lambda q=0: {body} + q"
-        if kind == 12 and self.chance(60):
+        if kind == 12 and self.chance(40):
             body = self.value(known - {"lazy"}, 1)
             known.add("lazy")
             return f"lazy = (i + {body} for i in {self.pick('xs', '(1, 2)')})"
@@ -273,7 +273,7 @@ class _Writer:
             return self.with_(known, loop, handler, depth)
         if kind == 9:
             return self.match_(known, loop, handler, depth)
-        if kind == 10:
+        if kind == 10 and self.chance(60):
             return self.function(known)
         if kind == 11 and self.chance(50):
             value = self.name(known)
