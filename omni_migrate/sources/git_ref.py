@@ -33,7 +33,7 @@ def from_ref(spec: str, folder: Path, ref: str, package: str) -> Source:
         key = ("git", tree_sha)
         tree = cache.kept(*key) or cache.keep(lambda target: _write_tree(repository, tree_sha, target), *key)
     except git.GitCommandError as error:
-        raise InputError(f"{spec}: git cannot read {ref}: {_said(error)}; see `git tag` and `git branch -a`") from error
+        raise InputError(f"{spec}: git cannot read {ref}: {_said(error, folder)}") from error
     finally:
         repository.close()
     root = find_root((tree / inside, *(tree / part for part in inside.parents)), package)
@@ -80,7 +80,10 @@ def _git(spec: str) -> ModuleType:
     return git
 
 
-def _said(error: Exception) -> str:
-    """git's own line of a GitCommandError."""
+def _said(error: Exception, folder: Path) -> str:
+    """git's own line of a GitCommandError, and what to do about it."""
     lines = [line.strip(" '") for line in str(error).replace("stderr: '", "\n").splitlines()]
-    return next((line for line in lines if line.startswith("fatal:")), "no such ref")
+    line = next((line for line in lines if line.startswith("fatal:")), "no such ref")
+    if "dubious ownership" in line:
+        return f"it belongs to another user; `git config --global --add safe.directory {folder.resolve()}` allows it"
+    return f"{line}; see `git tag` and `git branch -a`"

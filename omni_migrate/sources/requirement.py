@@ -119,10 +119,18 @@ def _download(spec: str, requirement: str, options: list[str], folder: Path, pro
     command = [sys.executable, str(Path(__file__).with_name("pip_without_build.py")), "download", "--no-deps"]
     command += ["--ignore-requires-python", *options, "--dest", str(fetched), requirement]
     environment = os.environ | {
-        **{name: str(temporary) for name in ("TMPDIR", "TEMP", "TMP")},
+        "TMPDIR": str(temporary),
+        "TEMP": str(temporary),
+        "TMP": str(temporary),
         # What is read below: pip's messages, with why a page could not be had. pip has nobody to ask.
-        **{"PIP_QUIET": "0", "PIP_VERBOSE": "2", "PIP_NO_COLOR": "1", "PIP_PROGRESS_BAR": "off", "PIP_NO_INPUT": "1"},
-        **{"PIP_REQUIRE_VIRTUALENV": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONIOENCODING": "utf-8"},
+        "PIP_QUIET": "0",
+        "PIP_VERBOSE": "2",
+        "PIP_NO_COLOR": "1",
+        "PIP_PROGRESS_BAR": "off",
+        "PIP_NO_INPUT": "1",
+        "PIP_REQUIRE_VIRTUALENV": "0",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PYTHONIOENCODING": "utf-8",
     }
     with log.open("wb") as stream, progress.task(f"fetching {spec}", unit="bytes") as advance:
         process = subprocess.Popen(
@@ -196,13 +204,14 @@ def _unreachable(spec: str, requirement: str, reason: str) -> InputError:
 def _unknown(spec: str, requirement: str, versions: set[str], output: str) -> InputError:
     """No such release: the nearest of those that pip named."""
     from packaging.requirements import Requirement
-    from packaging.version import InvalidVersion, Version
+    from packaging.version import VERSION_PATTERN, InvalidVersion, Version
 
-    looked = re.search(r"^Looking in (?:indexes|links): .+$", output, re.MULTILINE)
-    if not versions:
+    # An old pip also names what is no version by today's rules.
+    known = sorted(Version(version) for version in versions if re.fullmatch(VERSION_PATTERN, version, re.VERBOSE))
+    if not known:
+        looked = re.search(r"^Looking in (?:indexes|links): .+$", output, re.MULTILINE)
         where = f" ({looked.group(0)})" if looked else ""
         return InputError(f"{spec}: pip finds no package of that name{where}; check the name and pip's configuration")
-    known = sorted(map(Version, versions))
     try:
         asked = max(Version(part.version) for part in Requirement(requirement).specifier)
     except InvalidVersion:

@@ -6,9 +6,11 @@ import base64
 import hashlib
 import io
 import os
+import shutil
+import subprocess
 import tarfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -101,6 +103,22 @@ def wheelhouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
     monkeypatch.setenv(BUILD_TRACE, str(tmp_path))
     return folder
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Mounts a small file system; skips where that is not allowed."""
+    folder = tmp_path / "mounted"
+    folder.mkdir()
+
+    def mount(options: str) -> Path:
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+        if not shutil.which("mount") or subprocess.run(command, capture_output=True).returncode != 0:
+            pytest.skip("mounting is not allowed here")
+        return folder
+
+    yield mount
+    subprocess.run(["umount", str(folder)], capture_output=True)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -85,22 +84,6 @@ def test_a_file_in_place_of_the_cache_is_one_line(wheel, tmp_path, monkeypatch, 
     line = refused(str(wheel()), tmp_path)
     assert line.startswith(f"the cache {tmp_path / 'file'} cannot be written: ")
     assert "let OMNI_MIGRATE_CACHE name another folder" in line
-
-
-@pytest.fixture
-def mounted(tmp_path):
-    """Mounts a small file system; skips where that is not allowed."""
-    folder = tmp_path / "mounted"
-    folder.mkdir()
-
-    def mount(options: str) -> Path:
-        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
-        if not shutil.which("mount") or subprocess.run(command, capture_output=True).returncode != 0:
-            pytest.skip("mounting is not allowed here")
-        return folder
-
-    yield mount
-    subprocess.run(["umount", str(folder)], capture_output=True)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -136,6 +137,22 @@ def test_a_ref_that_is_none(checkout, tree, refused):
     assert "git cannot read --all: no such ref" in refused(".@--all", root)
     assert "no ref after the @" in refused(".@", root)
     assert "is not in a git checkout" in refused(".@v9", tree("plain"))
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give files away")
+def test_a_checkout_of_another_user_says_how_to_allow_it(checkout, refused):
+    root = checkout()
+    for file in (root, root / ".git", *root.rglob("*")):
+        os.chown(file, 12345, 12345)
+    line = refused(".@HEAD", root)
+    assert f"it belongs to another user; `git config --global --add safe.directory {root}` allows it" in line
+
+
+def test_without_git_a_ref_says_so_and_a_directory_does_without(checkout, refused, monkeypatch):
+    root = checkout()
+    monkeypatch.setitem(sys.modules, "git", None)
+    assert "git was not found; install it, or put it on PATH" in refused(".@HEAD", root)
+    assert resolve(None, cwd=root).checkout == root
 
 
 def test_a_ref_without_the_package(checkout, refused):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -102,7 +103,7 @@ def test_an_unknown_release_names_the_nearest(wheel, wheelhouse, tmp_path, refus
 def test_the_nearest_of_an_extreme(asked, near):
     from omni_migrate.sources.requirement import _unknown
 
-    known = {f"0.{minor}" for minor in range(10, 24, 2)}
+    known = {f"0.{minor}" for minor in range(10, 24, 2)} | {"0.1dev-r1716"}
     assert near in str(_unknown("vllm-omni", f"vllm-omni{asked}", known, ""))
 
 
@@ -143,6 +144,13 @@ def test_a_source_archive_that_would_leave_its_folder_is_refused(sdist, wheelhou
     sdist("0.3", files={"vllm_omni/a.py": "", "../../evil.py": ""})
     assert refused("vllm-omni==0.3", tmp_path)
     assert list(tmp_path.rglob("evil.py")) == []
+
+
+def test_a_disk_that_pip_fills_is_one_line(wheel, wheelhouse, mounted, tmp_path, monkeypatch, refused):
+    wheel("0.3", files={"vllm_omni/a.py": "", "vllm_omni/data.bin": random.Random(0).randbytes(300_000).hex()})
+    cache = mounted("size=64k") / "cache"
+    monkeypatch.setenv("OMNI_MIGRATE_CACHE", str(cache))
+    assert f"the cache {cache} cannot be written: no space left" in refused("vllm-omni==0.3", tmp_path)
 
 
 def test_a_python_without_pip_says_what_to_do(wheelhouse, tmp_path, monkeypatch, refused):
