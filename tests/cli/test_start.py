@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -58,6 +60,28 @@ def test_every_rule_says_all_there_is_to_say():
         assert rule["severity"] in ("error", "warning", "note"), rule["id"]
         assert all(value.strip() for value in rule.values()), rule["id"]
     assert len({rule["id"] for rule in rules()}) == len(rules())
+
+
+def _ids_in_code() -> set[str]:
+    """The rules that the code raises: RULE and RULES of a module, and the third argument of a Finding."""
+    found: set[str] = set()
+    for file in Path(omni_migrate.__file__).parent.rglob("*.py"):
+        module = ast.parse(file.read_text(encoding="utf-8"))
+        for node in ast.walk(module):
+            if (
+                isinstance(node, ast.Assign)
+                and node in module.body
+                and getattr(node.targets[0], "id", "") in ("RULE", "RULES")
+            ):
+                value = ast.literal_eval(node.value)
+                found.update([value] if isinstance(value, str) else value)
+            elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Finding" and len(node.args) > 2:
+                found.update([node.args[2].value] if isinstance(node.args[2], ast.Constant) else [])
+    return found
+
+
+def test_every_rule_that_is_raised_can_be_explained():
+    assert {rule["id"] for rule in rules()} == _ids_in_code()
 
 
 def test_a_mistyped_rule_is_answered_with_the_nearest(command, capsys):
