@@ -576,8 +576,9 @@ class MethodFlow:
         nonlocals = {name for node in function.body for name in nonlocal_names(node)}
         self.rebound_later = nonlocals & self.locals  # by a nested function, whenever it runs
         self.rebound = (body_bound | nonlocals) & self.locals
-        self._consumed = _consumed(function)
-        self._only_called = _only_called(function)
+        shareable = self.locals - {self.receiver}
+        self._consumed = _consumed(function, shareable)
+        self._only_called = _only_called(function, shareable, self._consumed)
         self._live = self._cfg.live_in()
         self._bound = self._cfg.assigned_in(
             [self._cfg.entry], set(argument_names(function.args)), range(len(self._cfg.nodes))
@@ -686,10 +687,13 @@ class MethodFlow:
             for node in ast.walk(self.function)
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in inside
         }
-        return (self._writes(statements) - elsewhere - returns) & read
+        return (bound_names(statements) & self.locals - elsewhere - returns) & read
 
     def _writes(self, statements: Sequence[ast.stmt]) -> set[str]:
-        writes = bound_names(statements)
+        declarations = {
+            id(node) for node in walk_scope(statements) if isinstance(node, ast.AnnAssign) and not node.value
+        }
+        writes = bound_names(statements, declarations)
         for node in walk_scope(statements):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 writes |= nonlocal_names(node)
@@ -798,10 +802,10 @@ class MethodFlow:
         return outside
 
 
-def _only_called(function: FunctionNode) -> dict[int, str]:
+def _only_called(function: FunctionNode, shareable: set[str], consumed: Collection[int]) -> dict[int, str]:
     """Nested functions and generators that can run only where their name is called or used up, by id().
 
-    The value is that name. Whatever keeps another function or generator alive is not among them.
+    The value is that name. What may leave behind another function with the method's variables is not among them.
     """
     here = list(walk_scope(function.body))
     direct: set[int] = set()
@@ -828,13 +832,15 @@ def _only_called(function: FunctionNode) -> dict[int, str]:
             body = [scope.body] if isinstance(scope, ast.Lambda) else [*ast.iter_child_nodes(scope)]
         else:
             continue
-        if name not in escaping and not _keeps_scopes(body):
+        if name not in escaping and not _leaves_scopes(body, shareable, consumed):
             found[id(scope)] = name
     return found
 
 
-def _keeps_scopes(body: Sequence[ast.AST]) -> bool:
-    return any(isinstance(node, (*_SCOPES, ast.GeneratorExp)) for node in walk_scope(body))
+def _leaves_scopes(body: Sequence[ast.AST], shareable: set[str], consumed: Collection[int]) -> bool:
+    """Whether a function or generator made in there may live on with a variable of the method."""
+    inner = (node for node in walk_scope(body) if isinstance(node, (*_SCOPES, ast.GeneratorExp)))
+    return any(id(node) not in consumed and free_names(node) & shareable for node in inner)
 
 
 def _reads_frame(node: ast.AST) -> bool:
@@ -847,20 +853,19 @@ def _yields(function: FunctionNode) -> bool:
     return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in walk_scope(function.body))
 
 
-def _consumed(function: FunctionNode) -> set[int]:
+def _consumed(function: FunctionNode, shareable: set[str]) -> set[int]:
     """Generator expressions and lambdas that a call such as any(), list() or sorted() uses up on the spot, by id()."""
     found: set[int] = set()
-    for node in ast.walk(function):
+    for node in reversed(list(ast.walk(function))):  # what is inside comes first
         if not isinstance(node, ast.Call):
             continue
         builtin = isinstance(node.func, ast.Name) and node.func.id in _CONSUMERS
         if builtin or getattr(node.func, "attr", None) in _CONSUMING_METHODS:
             found.update(id(argument) for argument in node.args if isinstance(argument, ast.GeneratorExp))
-        if isinstance(node.func, ast.Lambda) and not _keeps_scopes([node.func.body]):
-            found.add(id(node.func))
-        if builtin:
-            keys = [keyword.value for keyword in node.keywords if keyword.arg == "key"]
-            found.update(id(key) for key in keys if isinstance(key, ast.Lambda) and not _keeps_scopes([key.body]))
+        lambdas = [node.func, *(keyword.value for keyword in node.keywords if builtin and keyword.arg == "key")]
+        for part in lambdas:
+            if isinstance(part, ast.Lambda) and not _leaves_scopes([part.body], shareable, found):
+                found.add(id(part))
     return found
 
 
