@@ -211,6 +211,11 @@ def names_in(function: ast.AST) -> set[str]:
     return names
 
 
+def is_divider(comment: str) -> bool:
+    """A comment that frames the code below it up to another such line: `# -----`, `# ---- Omni-new ----`."""
+    return comment.lstrip("# \t").startswith(("---", "==="))
+
+
 def calls_hook(nodes: Iterable[ast.AST], receiver: str, adapter: str, hook: str) -> bool:
     """Whether this code already is what a codemod would put in its place."""
     return any(

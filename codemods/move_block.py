@@ -37,6 +37,7 @@ from codemods.blocks import (
     calls_hook,
     edit_statements,
     fresh_name,
+    is_divider,
     locate,
     names_in,
     own_receiver,
@@ -67,10 +68,13 @@ def move_block(
     adapter: str = "_adapter",
     base_indent: int = 4,
     line_length: int = 120,
+    comments_stay: bool = False,
 ) -> Moved | Refusal:
     """Move the statements from line `first` to line `last` (1-based, in `source`) into a method named `hook`.
 
-    `source` is one dedented method; `base_indent` is the column at which it stands in its file.
+    `source` is one dedented method; `base_indent` is the column at which it stands in its file. Comments go with their
+    statements, but for dividers above the block (`# ---- Omni-new ----`), whose other half is not in it. With
+    `comments_stay` all of them stay above the call: for a block that an adapter method has already.
     """
     function = parse_method(source)
     found = locate(function, first, last)
@@ -94,8 +98,13 @@ def move_block(
         call = f"{flow.receiver}.{adapter}.{hook}", [flow.receiver, *block.parameters]
         lines = signal.call(*call, block, indent, line_length)
         replaced = [cst.parse_statement(line) for line in lines]
-        blank = [line for line in statements[0].leading_lines if line.comment is None]  # type: ignore[attr-defined]
-        replaced[0] = replaced[0].with_changes(leading_lines=blank[:1])
+        above = [*statements[0].leading_lines]  # type: ignore[attr-defined]
+        kept = [line for line in above[:1] if line.comment is None]
+        kept += [line for line in above if line.comment is not None and is_divider(line.comment.value)]
+        if comments_stay:
+            kept = [line for line in above if line.comment is not None] + _comment_lines(statements)
+        replaced[0] = replaced[0].with_changes(leading_lines=kept)
+        moved[0] = moved[0].with_changes(leading_lines=[line for line in above if line not in kept])
         return replaced
 
     module = cst.parse_module(source)
@@ -125,6 +134,23 @@ def _hook_body(
     if docstring:
         body.insert(0, cst.parse_statement(f'"""{docstring}"""'))
     return cst.IndentedBlock(body)  # type: ignore[arg-type]
+
+
+def _comment_lines(statements: Sequence[Statement]) -> list[cst.EmptyLine]:
+    """The comments inside a block, each on a line of its own."""
+    found = _Comments()
+    for statement in statements:
+        statement.with_changes(leading_lines=()).visit(found)  # type: ignore[union-attr]
+    return [cst.EmptyLine(comment=comment) for comment in found.comments]
+
+
+class _Comments(cst.CSTVisitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.comments: list[cst.Comment] = []
+
+    def visit_Comment(self, node: cst.Comment) -> None:
+        self.comments.append(node)
 
 
 class _Signal(cst.CSTTransformer):

@@ -17,14 +17,14 @@ RULE = "check-names"
 # F401 unused import, F811 redefinition, F821 undefined name, F822 the same in __all__, F823 local used before its
 # assignment, F841 unused variable.
 _SELECTED = ("F401", "F811", "F821", "F822", "F823", "F841")
-# What moved code may bring along into a new file, if it was in the code before the move.
+# What moved code may bring into a new file: a local that the rest of its old method assigned again is unused alone.
 _MAY_MOVE = frozenset({"F841"})
 
 
 def names(changes: Iterable[FileChange]) -> list[Finding]:
     """Findings of pyflakes' name rules in the new files that the old ones did not have, by one run of ruff.
 
-    A new file must have none, but for an unused variable that moved into it. Raises InputError if ruff cannot run.
+    A new file must have none, but for unused variables: the move may have parted one from its uses. Raises InputError if ruff cannot run.
     """
     changed = [change for change in changes if change.path.endswith(".py") and change.before != change.after]
     if not changed:
@@ -38,18 +38,15 @@ def names(changes: Iterable[FileChange]) -> list[Finding]:
                     file.write_bytes(_as_utf8(data))
         found = _ruff(Path(folder))
     before = Counter((path, code, _stable(message)) for side, path, code, _, message in found if side == "before")
-    moved = Counter((code, _stable(message)) for side, _, code, _, message in found if side == "before")
+    new = {change.path for change in changed if change.before is None}
     findings = []
     for side, path, code, line, message in found:
         if side == "before":
             continue
-        here, anywhere = (path, code, _stable(message)), (code, _stable(message))
+        here = (path, code, _stable(message))
         if before[here] > 0:
             before[here] -= 1
-            moved[anywhere] -= 1
-        elif code in _MAY_MOVE and moved[anywhere] > 0:
-            moved[anywhere] -= 1
-        else:
+        elif not (code in _MAY_MOVE and path in new):
             findings.append(Finding(path, line, RULE, Severity.ERROR, _name(message), f"{code} {message}"))
     return findings
 

@@ -280,9 +280,12 @@ def _uses_elsewhere(
     attributes = {name for gone in lost_attributes.values() for name in gone}
     wanted = attributes | {name for gone in lost_names.values() for name in gone}
     full_names = _dotted(new, lost_names, lost_attributes)
-    needles = [name.encode() for name in wanted]
+    needles = [name.encode() for name in attributes]
+    # a module's name alone is taken from it by name: a file that does not mention the module cannot
+    by_module = [(_stem(path), [name.encode() for name in gone]) for path, gone in lost_names.items() if gone]
     for path, data in sources.items():
-        if not any(needle in data for needle in needles):
+        taken = any(stem in data and any(name in data for name in gone) for stem, gone in by_module)
+        if not taken and not any(needle in data for needle in needles):
             continue
         module = new.module(path)
         if module is None:
@@ -305,6 +308,12 @@ def _uses_elsewhere(
         for node in ast.walk(module.node):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in full_names:
                 yield _finding(path, node.lineno, node.value, f'"{node.value}" names what is not there any more')
+
+
+def _stem(path: str) -> bytes:
+    """The last part of a module's name."""
+    parts = path.removesuffix(".py").split("/")
+    return (parts[-2] if parts[-1] == "__init__" and len(parts) > 1 else parts[-1]).encode()
 
 
 def _dotted(new: _Index, lost_names: dict[str, set[str]], lost_attributes: dict[Key, set[str]]) -> set[str]:

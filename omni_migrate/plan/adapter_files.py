@@ -176,7 +176,7 @@ class AdapterPackage:
             if same and not (_type_checking_only(target, name) and not only_type):
                 return None
             statement = _import_statement(name, imported.module, imported.name)
-            if existing is not None and not same or name in target.classes:
+            if existing is not None and not same or any(_binds(node, name) for node in target.tree.body):
                 return statement
             self._add_import(target.path, statement, _type_checking_only(origin, name))
             return None
@@ -184,7 +184,7 @@ class AdapterPackage:
         if definition is None:
             return None  # a builtin, or a name that is undefined in the runner too
         if _is_per_module(definition):
-            if not any(_binds(node, name) for node in target.tree.body):
+            if existing is None and not any(_binds(node, name) for node in target.tree.body):
                 self._copy_definition(target.path, definition, origin)
             return None
         return f"from {origin.name} import {name}"

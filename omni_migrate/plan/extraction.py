@@ -447,7 +447,8 @@ class _Method:
             or self.extractor.overridden_below(self.runner, name)
             or self.extractor.referenced_outside(self.runner, name)
         )
-        hook = self._add(spec, absence, wanted, moved.hook, frozenset(), asked=keep)
+        hook = self._same_hook(spec, moved.hook) if "#" not in moved.hook else None
+        hook = hook or self._add(spec, absence, wanted, moved.hook, frozenset(), asked=keep)
         self.source, self.gone = moved.delegate.replace(_UNNAMED, hook), not keep
         self._record(spec, hook, site, "method", keep)
         return True
@@ -459,7 +460,14 @@ class _Method:
         if isinstance(moved, Refusal):
             reasons.append(moved.reason)
             return False
-        hook = self._add(spec, absence, self._wanted_name(spec, site), moved.hook, view.aliases)
+        hook = self._same_hook(spec, moved.hook)
+        if hook is not None:
+            stays = move_block(
+                self.source, region.first, region.last, _UNNAMED, base_indent=self.column, comments_stay=True
+            )
+            moved = stays if not isinstance(stays, Refusal) else moved
+        else:
+            hook = self._add(spec, absence, self._wanted_name(spec, site), moved.hook, view.aliases)
         self.source = moved.method.replace(_UNNAMED, hook)
         self._record(spec, hook, site, "block", False)
         return True
@@ -471,7 +479,8 @@ class _Method:
         if isinstance(moved, Refusal):
             reasons.append(moved.reason)
             return False
-        hook = self._add(spec, absence, site.subject.strip("_"), moved.hook, view.aliases)
+        hook = self._same_hook(spec, moved.hook) if "#" not in moved.hook else None
+        hook = hook or self._add(spec, absence, site.subject.strip("_"), moved.hook, view.aliases)
         self.source = moved.method.replace(_UNNAMED, hook)
         self._record(spec, hook, site, "expression", False)
         return True
@@ -485,6 +494,15 @@ class _Method:
                 return name
         return f"{self.name.strip('_')}_{subject}"
 
+    def _same_hook(self, spec: AdapterSpec, source: str) -> str | None:
+        """The adapter method that has this code already, if this runner can reach it."""
+        package = self.extractor.adapters
+        code = normal_form(parse_method(source))
+        for hook in package.hooks().values():
+            if hook.code == code and hook.adapter == spec.name and hook.path.startswith((package.folder, self.folder)):
+                return hook.name
+        return None
+
     def _add(
         self,
         spec: AdapterSpec,
@@ -494,14 +512,9 @@ class _Method:
         aliases: frozenset[str],
         asked: bool = True,
     ) -> str:
-        """Put an adapter method (without name in `source`) into its adapter, or find the same one there; its name."""
+        """Put an adapter method (without name in `source`) into its adapter; the name it gets."""
         package = self.extractor.adapters
         existing = package.hooks()
-        code = normal_form(parse_method(source))
-        for hook in existing.values():
-            if hook.code == code and hook.adapter == spec.name:
-                if hook.path.startswith(package.folder) or hook.path.startswith(self.folder):
-                    return hook.name
         name = wanted
         if name in existing and self.runner.platform:
             name = f"{self.runner.platform}_{wanted}"

@@ -16,20 +16,20 @@ _ANNOTATION = re.compile(r"[A-Z_a-z][\w.]*(\[[\w.,| \[\]]*\])?( ?\| ?[\w.\[\], ]
 def without_unused_imports(before: Module, after: Module, imported_elsewhere: Callable[[str], bool]) -> str:
     """`after`'s text without the imports that `before` used and `after` doesn't.
 
-    An import in a try block, one that binds several names by `import a.b`, and one that another module takes from here
-    stay.
+    An import in a try block and one that binds several names by `import a.b` stay; one that another module takes from
+    here stays as a re-export, `from a import b as b`.
     """
     used_before, used_after = _used(before.tree), _used(after.tree)
     text = after.text
     newline = after.file.newline
     for node in sorted(_removable(after.tree), key=lambda n: -n.lineno):
-        kept = [
-            alias
-            for alias in node.names
-            if not _is_left_over(alias, used_before, used_after) or imported_elsewhere(alias.asname or alias.name)
-        ]
-        if len(kept) == len(node.names) or _shares_a_line(after, node) or _has_comment(after, node):
+        left_over = [alias for alias in node.names if _is_left_over(alias, used_before, used_after)]
+        if not left_over or _shares_a_line(after, node) or _has_comment(after, node):
             continue
+        kept = [alias for alias in node.names if alias not in left_over]
+        for alias in left_over:
+            if imported_elsewhere(alias.asname or alias.name):  # written as the re-export that it has become
+                kept.append(ast.alias(alias.name, alias.asname or alias.name))
         first, last = node.lineno, node.end_lineno or node.lineno
         if kept:
             text = replace_lines(text, first, last, _written(node, kept), newline)
