@@ -44,12 +44,16 @@ def _group(
 
 def main() -> None:
     """The console script: runs the command and ends the process with its exit code."""
-    from omni_migrate.cli.guard import closed_pipe_is_fine
+    from omni_migrate.cli.guard import closed_pipe_is_fine, exit_code_of
 
-    code: object = 0
-    with closed_pipe_is_fine():
-        try:
-            app(prog_name="omni-migrate")
-        except SystemExit as stop:
-            code = stop.code
-    raise SystemExit(code)
+    def run() -> int:
+        code: object = 0
+        with closed_pipe_is_fine():
+            try:
+                app(prog_name="omni-migrate")
+            except SystemExit as stop:
+                code = stop.code
+        return code if isinstance(code, int) else 0
+
+    # Outside a command, printing its help can still fail.
+    raise SystemExit(exit_code_of(run))

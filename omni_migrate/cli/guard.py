@@ -29,6 +29,7 @@ def exit_code_of(command: Callable[[], int | None]) -> int:
         return EXIT_INPUT
     except OSError as error:
         _tell(f"error: {_reason(error)}")
+        _drop_output()
         return EXIT_INPUT
     except Exception as error:
         _tell(f"error: this is a bug in omni-migrate: {type(error).__name__}: {error}; {_keep_traceback()}")
@@ -42,7 +43,14 @@ def closed_pipe_is_fine() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        # The interpreter flushes standard output once more when it ends.
+        _drop_output()
+
+
+def _drop_output() -> None:
+    """Give up what could not be written: the interpreter would try, and fail, once more when it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

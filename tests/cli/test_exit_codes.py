@@ -149,3 +149,16 @@ def test_help_to_a_closed_pipe_is_silent():
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False)
     os.close(write)
     assert done.stderr == b""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize(
+    "line", [["list", "rules"], ["explain", "model-probe"], ["--help"], ["--version"]], ids=" ".join
+)
+def test_output_to_a_full_disk_is_one_line(line):
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "omni_migrate", *line]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("omni-migrate: error: No space left on device")
+    assert done.stderr.count("\n") == 1
