@@ -37,17 +37,26 @@ def span_of(node: ast.expr) -> Span:
 
 
 def extract_expression(
-    source: str, span: Span, hook: str, *, docstring: str = "", adapter: str = "_adapter"
+    source: str,
+    span: Span,
+    hook: str,
+    *,
+    docstring: str = "",
+    adapter: str = "_adapter",
+    flow: MethodFlow | None = None,
 ) -> Moved | Refusal:
-    """Replace the expression at `span` of a dedented method by a call of the adapter method `hook`."""
-    function = parse_method(source)
+    """Replace the expression at `span` of a dedented method by a call of the adapter method `hook`.
+
+    `flow` is that of `source`, if it is at hand.
+    """
+    flow = flow or MethodFlow(parse_method(source))
+    function = flow.function
     receiver = receiver_of(function)
     if not receiver:
         return Refusal("the function has no receiver", function.lineno)
     expression, statement = _find(function, span)
     if expression is None or statement is None:
         return Refusal("no expression stands there", span[0])
-    flow = MethodFlow(function)
     refusal = _unmovable(expression, function, flow)
     if refusal is not None:
         return refusal
@@ -72,7 +81,7 @@ def extract_expression(
         code = code[1:-1]
     head = f"def {hook}({', '.join((own_receiver(function, receiver), new, *parameters))}):"
     body = [head, *([f'    """{docstring}"""'] if docstring else []), f"    return {code}", ""]
-    newline = cst.parse_module(source).default_newline
+    newline = "\r\n" if "\r\n" in source else "\n"
     return Moved(method, newline.join(body), parameters, ())
 
 

@@ -69,19 +69,21 @@ def move_block(
     base_indent: int = 4,
     line_length: int = 120,
     comments_stay: bool = False,
+    flow: MethodFlow | None = None,
 ) -> Moved | Refusal:
     """Move the statements from line `first` to line `last` (1-based, in `source`) into a method named `hook`.
 
     `source` is one dedented method; `base_indent` is the column at which it stands in its file. Comments go with their
     statements, but for dividers above the block (`# ---- Omni-new ----`), whose other half is not in it. With
-    `comments_stay` all of them stay above the call: for a block that an adapter method has already.
+    `comments_stay` all of them stay above the call: for a block that an adapter method has already. `flow` is that of
+    `source`, if it is at hand.
     """
-    function = parse_method(source)
+    flow = flow or MethodFlow(parse_method(source))
+    function = flow.function
     found = locate(function, first, last)
     if isinstance(found, Refusal):
         return found
     body, location = found
-    flow = MethodFlow(function)
     block = flow.block(body, location.start, location.stop)
     if isinstance(block, Refusal):
         return block
@@ -140,7 +142,7 @@ def _comment_lines(statements: Sequence[Statement]) -> list[cst.EmptyLine]:
     """The comments inside a block, each on a line of its own."""
     found = _Comments()
     for statement in statements:
-        statement.with_changes(leading_lines=()).visit(found)  # type: ignore[union-attr]
+        statement.with_changes(leading_lines=()).visit(found)
     return [cst.EmptyLine(comment=comment) for comment in found.comments]
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from omni_migrate.checks.comments import comments
@@ -97,9 +95,7 @@ def _write(request: ExtractRequest, source: Source, plan: Plan) -> None:
 class _Run:
     """One run's tree, its census and what was found in it."""
 
-    def __init__(
-        self, request: ExtractRequest, source: Source, config: Config, specs: tuple[AdapterSpec, ...]
-    ) -> None:
+    def __init__(self, request: ExtractRequest, source: Source, config: Config, specs: tuple[AdapterSpec, ...]) -> None:
         self.request, self.source, self.specs = request, source, specs
         self.modules = Modules(Workspace(source.root), config.skip)
         self._census: Census | None = None
@@ -152,7 +148,7 @@ class _Run:
         needed = {**self.modules.unreadable, **dict(self.census.unreadable)}
         for path, reason in sorted(needed.items()):
             raise InputError(
-                f"{path} {reason}: it may define a runner or a model, so nothing was planned; mend it, or list it under "
+                f"{path} {reason}: it may define a runner or a model, so nothing was planned; mend it or list it under "
                 "`skip` in [tool.omni-migrate]"
             )
 

@@ -24,7 +24,8 @@ _MAY_MOVE = frozenset({"F841"})
 def names(changes: Iterable[FileChange]) -> list[Finding]:
     """Findings of pyflakes' name rules in the new files that the old ones did not have, by one run of ruff.
 
-    A new file must have none, but for unused variables: the move may have parted one from its uses. Raises InputError if ruff cannot run.
+    A new file must have none, but for unused variables: the move may have parted one from its uses. Raises InputError
+    if ruff cannot run.
     """
     changed = [change for change in changes if change.path.endswith(".py") and change.before != change.after]
     if not changed:

@@ -17,7 +17,21 @@ from omni_migrate.facts.flow import FunctionNode, argument_names, bound_names
 UNSET = "unset"  # in knowledge: a runner attribute that exists only where the adapter made it
 _PURE_METHODS = frozenset({"get", "items", "keys", "values", "copy"})
 _PURE_CALLS = frozenset({"bool", "callable", "cast", "dict", "frozenset", "getattr", "hasattr", "int", "isinstance"})
-_PURE_CALLS |= {"len", "list", "max", "min", "range", "set", "slice", "sorted", "str", "tuple", "type", "enumerate", "zip"}
+_PURE_CALLS |= {
+    "len",
+    "list",
+    "max",
+    "min",
+    "range",
+    "set",
+    "slice",
+    "sorted",
+    "str",
+    "tuple",
+    "type",
+    "enumerate",
+    "zip",
+}
 _MAX_INLINE = 3
 _NOTHING = object()
 
@@ -115,14 +129,10 @@ class _Evaluator:
             if node.attr in self.absence.state:
                 return self._state(node.attr)
             return _Unknown()
-        if node.attr == "__name__" and isinstance(node.value, ast.Attribute) and node.value.attr == "__class__":
-            if self.value(node.value.value, env) is MODEL:
+        if node.attr == "__name__":
+            named = _instance_of(node.value)
+            if named is not None and self.value(named, env) is MODEL:
                 return CLASS_NAME
-        if node.attr == "__name__" and isinstance(node.value, ast.Call):
-            call = node.value
-            if isinstance(call.func, ast.Name) and call.func.id == "type" and len(call.args) == 1:
-                if self.value(call.args[0], env) is MODEL:
-                    return CLASS_NAME
         owner = self.value(node.value, env)
         if owner is MODEL and node.attr in self.absence.capabilities:
             raise _UndecidedError(f"reads {node.attr}, which is not there")
@@ -368,14 +378,14 @@ class _Evaluator:
                 env[target.id] = value
                 left.locals[target.id] = node.value
                 continue
-            on_runner = (
-                isinstance(target, ast.Attribute)
-                and isinstance(target.value, ast.Name)
-                and target.value.id == self.receiver
-            )
-            if not on_runner or not isinstance(value, Known):
+            if (
+                not isinstance(target, ast.Attribute)
+                or not isinstance(target.value, ast.Name)
+                or target.value.id != self.receiver
+                or not isinstance(value, Known)
+            ):
                 raise _UndecidedError("it assigns something else than a constant to the runner")
-            name = target.attr  # type: ignore[union-attr]
+            name = target.attr
             absent = self.absence.state.get(name, _NOTHING)
             if absent == value.value or (absent == UNSET and value.value is None):
                 left.settled[name] = value.value  # as it is without the adapter: saying so again does nothing
@@ -421,6 +431,15 @@ class Left:
             self.returned, self.result, self.value = True, other.result, other.value
 
 
+def _instance_of(node: ast.expr) -> ast.expr | None:
+    """`x` of `x.__class__` and of `type(x)`."""
+    if isinstance(node, ast.Attribute) and node.attr == "__class__":
+        return node.value
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "type" and len(node.args) == 1:
+        return node.args[0]
+    return None
+
+
 def _last_name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
@@ -450,7 +469,7 @@ def does_nothing(
     Returns the locals that it would still give a value that is not a constant (it does something if anybody reads
     them), None if it does something. `aliases` are locals that hold the model.
     """
-    env: Env = {name: MODEL for name in aliases}
+    env: Env = dict.fromkeys(aliases, MODEL)
     try:
         left = _Evaluator(absence, receiver).block(body, env)
     except _UndecidedError:
@@ -462,13 +481,13 @@ def ends_method(
     body: Sequence[ast.stmt], receiver: str, absence: Absence, aliases: frozenset[str] = frozenset()
 ) -> bool:
     """Whether, with the capabilities absent, a block that does nothing returns from its method."""
-    return _Evaluator(absence, receiver).block(body, {name: MODEL for name in aliases}).returned
+    return _Evaluator(absence, receiver).block(body, dict.fromkeys(aliases, MODEL)).returned
 
 
 def folds(node: ast.expr, receiver: str, absence: Absence, aliases: frozenset[str] = frozenset()) -> bool:
     """Whether the absence decides an expression's truth."""
     try:
-        return _Evaluator(absence, receiver).truth(node, {name: MODEL for name in aliases}) is not None
+        return _Evaluator(absence, receiver).truth(node, dict.fromkeys(aliases, MODEL)) is not None
     except _UndecidedError:
         return False
 
@@ -480,7 +499,7 @@ def default_body(hook: FunctionNode, absence: Absence, aliases: frozenset[str] =
     """
     names = argument_names(hook.args)
     receiver = names[1]
-    env: Env = {name: MODEL for name in aliases}
+    env: Env = dict.fromkeys(aliases, MODEL)
     try:
         evaluator = _Evaluator(absence, receiver)
         left = evaluator.block(hook.body, env)

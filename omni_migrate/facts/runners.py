@@ -63,9 +63,15 @@ def find_runners(modules: Modules, package: str, upstream: Mapping[str, str]) ->
         apis = {known[root] for root in roots[name]}
         runners.append(
             RunnerClass(
-                node.name, module.path, node.lineno, bases, tuple(sorted(roots[name])),
-                "V1" if "V1" in apis else "V2", "runner", platform_of(module.path),
-            )  # fmt: skip
+                node.name,
+                module.path,
+                node.lineno,
+                bases,
+                tuple(sorted(roots[name])),
+                "V1" if "V1" in apis else "V2",
+                "runner",
+                platform_of(module.path),
+            )
         )
     mixins = _exclusive_mixins(modules, package, {f"{_module(r)}.{r.name}": r for r in runners})
     return tuple(_bases_first([*runners, *mixins]))

@@ -9,7 +9,8 @@ only some models carry).
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from omni_migrate.facts.absence import Absence, is_model
@@ -20,12 +21,14 @@ from omni_migrate.knowledge import AdapterSpec, proposed_adapter
 
 # Wrappers around a model, of vLLM and torch: testing for one is not specific to a model.
 _WRAPPERS = frozenset({"CUDAGraphWrapper", "UBatchWrapper", "ACLGraphWrapper", "Module", "VllmModelForPooling"})
+# A method that probes anything mentions its model one of these ways.
+_ANY_SITE = re.compile(r"\bmodel\b|get_model|__class__")
 RULES = ("model-class-test", "model-probe", "model-state", "model-method", "rope-metadata")
 
 
 @dataclass(frozen=True)
 class Site:
-    """One place. `subject` is the capability, class name, attribute, method or metadata key; `adapter` who claims it."""
+    """One place. `subject`: the capability, class name, attribute, method or metadata key; `adapter`: who claims it."""
 
     rule: str
     path: str
@@ -50,12 +53,21 @@ class Claims:
 
     def __init__(self, specs: Sequence[AdapterSpec], interface: Collection[str]) -> None:
         self.specs = {spec.name: spec for spec in specs}
-        self.interface = frozenset(interface) - {cap for spec in specs for cap in spec.capabilities if spec.default == "derived"}
+        self.interface = frozenset(interface) - {
+            cap for spec in specs for cap in spec.capabilities if spec.default == "derived"
+        }
         self.capabilities = {cap: spec.name for spec in specs for cap in spec.capabilities if cap not in self.interface}
         self.class_names = {name: spec.name for spec in specs for name in spec.class_names}
         self.state = {name: spec.name for spec in specs for name in spec.state}
         self.methods = {name: spec.name for spec in specs for name in spec.methods}
         self.metadata = {name: spec.name for spec in specs for name in spec.metadata}
+
+    def words(self, specs: Iterable[AdapterSpec], helpers: Iterable[str] = ()) -> re.Pattern[str]:
+        """What the text of a method must have one of, if a site of these adapters is in it."""
+        words = set(helpers)
+        for spec in specs:
+            words.update(spec.capabilities, spec.class_names, spec.metadata, spec.state, spec.methods)
+        return re.compile("|".join(sorted(map(re.escape, words), key=len, reverse=True)) or "(?!)")
 
     def of_class(self, name: str) -> str:
         """The adapter of a model class; one is proposed if nobody claims it."""
@@ -107,7 +119,7 @@ def _probe_argument(node: ast.Call, helpers: Mapping[str, int]) -> ast.expr | No
     """The argument of a call that names the probed attribute, if the call is a probe."""
     if isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr") and len(node.args) >= 2:
         owner = node.args[0]
-        model_like = is_model(owner, "self") or isinstance(owner, ast.Name) and owner.id == "model"
+        model_like = is_model(owner, "self") or (isinstance(owner, ast.Name) and owner.id == "model")
         return node.args[1] if model_like else None
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
     place = helpers.get(name) if isinstance(name, str) else None
@@ -120,7 +132,11 @@ def find_sites(
     """The model-specific sites of one runner class, method by method; methods without a site are left out."""
     found = []
     node = module.classes.get(runner.name)
+    every = _ANY_SITE.pattern + "|" + claims.words(claims.specs.values(), helpers).pattern
     for function in methods_of(node) if node is not None else ():
+        text = "".join(module.lines[function.lineno - 1 : function.end_lineno])
+        if not re.search(every, text):
+            continue
         sites = sites_of_method(function, runner, claims, helpers)
         if sites:
             found.append(MethodSites(runner, function, sites))
@@ -134,10 +150,11 @@ def sites_of_method(
     if dispatched_hook(function) is not None:
         return ()
     receiver = function.args.args[0].arg if function.args.args else "self"
-    aliases = model_aliases(function, receiver)
+    nodes = list(ast.walk(function))
+    aliases = model_aliases(function, receiver, nodes)
     symbol = f"{runner.name}.{function.name}"
     sites: dict[tuple[int, int, str], tuple[Site, ast.AST]] = {}
-    for rule, subject, adapter, where in _sites_in(function, receiver, aliases, claims, helpers):
+    for rule, subject, adapter, where in _sites_in(function, nodes, receiver, aliases, claims, helpers):
         line, column = getattr(where, "lineno", function.lineno), getattr(where, "col_offset", 0)
         site = Site(rule, runner.path, line, column, symbol, subject, adapter)
         sites.setdefault((line, column, subject), (site, where))
@@ -155,10 +172,10 @@ def dispatched_hook(function: FunctionNode) -> str | None:
     return None
 
 
-def model_aliases(function: FunctionNode, receiver: str) -> set[str]:
+def model_aliases(function: FunctionNode, receiver: str, nodes: Iterable[ast.AST] | None = None) -> set[str]:
     """Locals that hold the loaded model: assigned from it and nothing else, or a parameter called `model`."""
     assigned: dict[str, list[ast.expr | None]] = {}
-    for node in ast.walk(function):
+    for node in ast.walk(function) if nodes is None else nodes:
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 for name in ast.walk(target):
@@ -181,35 +198,42 @@ def model_aliases(function: FunctionNode, receiver: str) -> set[str]:
 
 
 def _sites_in(
-    function: FunctionNode, receiver: str, aliases: set[str], claims: Claims, helpers: Mapping[str, int]
+    function: FunctionNode,
+    nodes: Sequence[ast.AST],
+    receiver: str,
+    aliases: set[str],
+    claims: Claims,
+    helpers: Mapping[str, int],
 ) -> Iterator[tuple[str, str, str | None, ast.AST]]:
     if function.name in claims.methods:
         yield "model-method", function.name, claims.methods[function.name], function
     if function.name in claims.state:
         yield "model-state", function.name, claims.state[function.name], function
     in_init = function.name == "__init__"
-    class_names = _class_name_locals(function, receiver, aliases)
-    for node in ast.walk(function):
+    class_names = _class_name_locals(nodes, receiver, aliases)
+    for node in nodes:
         if isinstance(node, ast.Compare):
             yield from _class_tests(node, receiver, aliases, class_names, claims)
         elif isinstance(node, ast.Call):
             yield from _call_sites(node, receiver, aliases, claims, helpers)
         elif isinstance(node, ast.Attribute):
-            if is_model(node.value, receiver, aliases) and isinstance(node.ctx, ast.Load):
-                if node.attr not in claims.interface and not node.attr.startswith("__"):
+            if is_model(node.value, receiver, aliases):
+                read = isinstance(node.ctx, ast.Load) and not node.attr.startswith("__")
+                if read and node.attr not in claims.interface:
                     yield "model-probe", node.attr, claims.capabilities.get(node.attr), node
-            elif isinstance(node.value, ast.Name) and node.value.id == receiver and node.attr in claims.state:
-                if not (in_init and isinstance(node.ctx, ast.Store)):
-                    yield "model-state", node.attr, claims.state[node.attr], node
+                continue
+            initial = in_init and isinstance(node.ctx, ast.Store)
+            if getattr(node.value, "id", None) == receiver and node.attr in claims.state and not initial:
+                yield "model-state", node.attr, claims.state[node.attr], node
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in claims.metadata:
             yield "rope-metadata", node.value, claims.metadata[node.value], node
 
 
-def _class_name_locals(function: FunctionNode, receiver: str, aliases: set[str]) -> set[str]:
+def _class_name_locals(nodes: Sequence[ast.AST], receiver: str, aliases: set[str]) -> set[str]:
     """Locals that hold the name of the model's class."""
     return {
         node.targets[0].id
-        for node in ast.walk(function)
+        for node in nodes
         if isinstance(node, ast.Assign)
         and isinstance(node.targets[0], ast.Name)
         and is_class_name(node.value, receiver, aliases)
@@ -231,19 +255,23 @@ def _call_sites(
     if isinstance(node.func, ast.Name) and node.func.id == "isinstance" and len(node.args) == 2:
         if is_model(node.args[0], receiver, aliases):
             for tested in node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]:
-                name = tested.attr if isinstance(tested, ast.Attribute) else getattr(tested, "id", "")
-                if name and name not in _WRAPPERS:
-                    yield "model-class-test", name, claims.of_class(name), node
+                class_name = tested.attr if isinstance(tested, ast.Attribute) else getattr(tested, "id", "")
+                if class_name and class_name not in _WRAPPERS:
+                    yield "model-class-test", class_name, claims.of_class(class_name), node
         return
-    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     if called in helpers:
-        place = helpers[called]
-        name = node.args[place] if place < len(node.args) else None
-        if isinstance(name, ast.Constant) and isinstance(name.value, str) and name.value not in claims.interface:
-            yield "model-probe", name.value, claims.capabilities.get(name.value), node
-    if called in claims.methods and isinstance(node.func, ast.Attribute):
-        if isinstance(node.func.value, ast.Name) and node.func.value.id == receiver:
-            yield "model-method", called, claims.methods[called], node
+        asked = _literal(node.args[helpers[called] :][:1])
+        if asked is not None and asked not in claims.interface:
+            yield "model-probe", asked, claims.capabilities.get(asked), node
+    on_receiver = isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", None) == receiver
+    if called in claims.methods and on_receiver:
+        yield "model-method", called, claims.methods[called], node
+
+
+def _literal(nodes: Sequence[ast.expr]) -> str | None:
+    node = nodes[0] if nodes else None
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def _class_tests(

@@ -1,4 +1,4 @@
-"""What names a model, a hook or a version, as data: TOML files beside this module, extended by a project's own tables."""
+"""What names a model, a hook or a version, as data: TOML files beside this module, and a project's own tables."""
 
 from __future__ import annotations
 
@@ -88,13 +88,15 @@ def _spec(entry: Mapping[str, Any]) -> AdapterSpec:
         raise InputError(
             f"configuration: adapter {entry['name']!r} has no key {unknown[0]!r}; known are {', '.join(sorted(known))}"
         )
-    values = {key: tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
-              for key, value in entry.items() if key != "class"}  # fmt: skip
+    values: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+        for key, value in entry.items()
+        if key != "class"
+    }
+    values.setdefault("phase", 6)
+    values.setdefault("summary", f"What {entry['name']} needs of the runner")
     default_class = "".join(part.title() for part in entry["name"].split("_")) + "Adapter"
-    return AdapterSpec(
-        **{"phase": 6, "summary": f"What {entry['name']} needs of the runner", **values},
-        class_name=entry.get("class", default_class),
-    )
+    return AdapterSpec(class_name=entry.get("class", default_class), **values)
 
 
 def proposed_adapter(class_name: str) -> AdapterSpec:
@@ -106,4 +108,6 @@ def proposed_adapter(class_name: str) -> AdapterSpec:
         f"_{letter.lower()}" if letter.isupper() and index and not stem[index - 1].isupper() else letter.lower()
         for index, letter in enumerate(stem)
     )
-    return AdapterSpec(name, f"{stem}Adapter", 4, f"What {class_name} needs of the runner", class_names=(class_name,), proposed=True)
+    return AdapterSpec(
+        name, f"{stem}Adapter", 4, f"What {class_name} needs of the runner", class_names=(class_name,), proposed=True
+    )

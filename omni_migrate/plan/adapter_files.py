@@ -8,6 +8,7 @@ import posixpath
 import symtable
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import resources
 
 from omni_migrate.checks.format import format_many
@@ -23,6 +24,7 @@ PROTOCOL_METHODS = (
     "extract_outputs", "enrich_request_info",
 )  # fmt: skip
 _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__"}
+_FUTURE = "from __future__ import annotations\n"
 _PROTOCOL, _DEFAULT = "ModelRunnerAdapter", "DefaultModelRunnerAdapter"
 
 
@@ -103,15 +105,14 @@ class AdapterPackage:
             self._create_adapter(spec, path, registered, folder)
         function = _function(hook_source)
         module = self._module(path)
+        imports = _Imports(origin, module)
         needed = names_needed(hook_source)
-        late = []
         for name in sorted(needed.runtime | needed.annotations):
-            statement = self._import_for(name, origin, module, only_type=name not in needed.runtime)
-            if statement is not None:
-                late.append(statement)
-        if late:
-            hook_source = _with_late_imports(hook_source, late)
-        self._append_method(path, class_of(spec, folder, self.folder), hook_source)
+            imports.add(name, only_type=name not in needed.runtime)
+        if imports.late:
+            hook_source = _with_late_imports(hook_source, imports.late)
+        text = _with_method(module, module.text, class_of(spec, folder, self.folder), hook_source)
+        self.write(path, imports.written(text))
         if asked:
             self._set_default(function, spec, absence, aliases, folder)
 
@@ -167,61 +168,6 @@ class AdapterPackage:
         text = f'"""{summary}"""\n\n' + "\n".join(lines) + f"\n\n__all__ = [{listed}]\n"
         self.write(f"{folder}/__init__.py", text)
 
-    def _import_for(self, name: str, origin: Module, target: Module, only_type: bool) -> str | None:
-        """Make `name` mean in the adapter what it means in the runner's module; a late import is returned instead."""
-        imported = origin.imports.get(name)
-        existing = target.imports.get(name)
-        if imported is not None:
-            same = existing is not None and (existing.module, existing.name) == (imported.module, imported.name)
-            if same and not (_type_checking_only(target, name) and not only_type):
-                return None
-            statement = _import_statement(name, imported.module, imported.name)
-            if existing is not None and not same or any(_binds(node, name) for node in target.tree.body):
-                return statement
-            self._add_import(target.path, statement, _type_checking_only(origin, name))
-            return None
-        definition = _module_definition(origin, name)
-        if definition is None:
-            return None  # a builtin, or a name that is undefined in the runner too
-        if _is_per_module(definition):
-            if existing is None and not any(_binds(node, name) for node in target.tree.body):
-                self._copy_definition(target.path, definition, origin)
-            return None
-        return f"from {origin.name} import {name}"
-
-    def _add_import(self, path: str, statement: str, only_type: bool) -> None:
-        module = self._module(path)
-        text = module.text
-        anchor = "from __future__ import annotations\n"
-        if not only_type:
-            self.write(path, text.replace(anchor, f"{anchor}\n{statement}\n", 1))
-            return
-        block = next((n for n in module.tree.body if isinstance(n, ast.If) and _is_type_checking(n.test)), None)
-        if block is not None:
-            self.write(path, replace_lines(text, block.lineno + 1, block.lineno, f"    {statement}\n", "\n"))
-            return
-        last = max(node.end_lineno or 0 for node in module.tree.body if isinstance(node, (ast.Import, ast.ImportFrom)))
-        text = replace_lines(text, last + 1, last, f"\nif TYPE_CHECKING:\n    {statement}\n", "\n")
-        self.write(path, text.replace(anchor, f"{anchor}\nfrom typing import TYPE_CHECKING\n", 1))
-
-    def _copy_definition(self, path: str, definition: ast.stmt, origin: Module) -> None:
-        """A module's own logger is made anew, under the adapter's name."""
-        for name in sorted({n.id for n in ast.walk(definition) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}):
-            if name not in _BUILTINS:
-                self._import_for(name, origin, self._module(path), only_type=False)
-        module = self._module(path)
-        imports = [n for n in module.tree.body if isinstance(n, (ast.Import, ast.ImportFrom, ast.If))]
-        last = max(node.end_lineno or 0 for node in imports)
-        self.write(path, replace_lines(module.text, last + 1, last, f"\n{ast.unparse(definition)}\n", "\n"))
-
-    def _append_method(self, path: str, class_name: str, source: str) -> None:
-        module = self._module(path)
-        node = find_class(module.tree, class_name)
-        if node is None:
-            raise ValueError(f"{path} has no class {class_name}")
-        end = node.end_lineno or 0
-        self.write(path, replace_lines(module.text, end + 1, end, "\n" + shift(source, 4).rstrip("\n") + "\n", "\n"))
-
     def _set_default(
         self, hook: FunctionNode, spec: AdapterSpec, absence: Absence, aliases: frozenset[str], folder: str
     ) -> None:
@@ -247,14 +193,86 @@ class AdapterPackage:
         node = find_class(module.tree, class_name)
         old = next((n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == method), None)  # type: ignore[union-attr]
         if old is None:
-            self._append_method(path, class_name, source)
+            self.write(path, _with_method(module, module.text, class_name, source))
         else:
             self.write(path, replace_lines(module.text, old.lineno, old.end_lineno or 0, shift(source, 4), "\n"))
 
 
+class _Imports:
+    """What an adapter module must import so that moved code means there what it meant in `origin`."""
+
+    def __init__(self, origin: Module, target: Module) -> None:
+        self.origin, self.target = origin, target
+        self.late: list[str] = []  # inside the method: its name means something else in the adapter's module
+        self._top: list[str] = []
+        self._type_checking: list[str] = []
+        self._definitions: list[str] = []
+
+    def add(self, name: str, only_type: bool) -> None:
+        """Take a module-level name along; a builtin, or one that is undefined in the runner too, needs nothing."""
+        imported = self.origin.imports.get(name)
+        existing = self.target.imports.get(name)
+        defined = any(_binds(node, name) for node in self.target.tree.body)
+        if imported is None:
+            definition = _module_definition(self.origin, name)
+            if definition is None:
+                return
+            if not _is_per_module(definition):
+                self.late.append(f"from {self.origin.name} import {name}")
+            elif existing is None and not defined and ast.unparse(definition) not in self._definitions:
+                for node in ast.walk(definition):  # a module's own logger is made anew, under the adapter's name
+                    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in _BUILTINS:
+                        self.add(node.id, only_type=False)
+                self._definitions.append(ast.unparse(definition))
+            return
+        same = existing is not None and (existing.module, existing.name) == (imported.module, imported.name)
+        if same and (only_type or not _type_checking_only(self.target, name)):
+            return
+        statement = _import_statement(name, imported.module, imported.name)
+        if (existing is not None and not same) or defined:
+            self.late.append(statement)
+        elif _type_checking_only(self.origin, name):
+            self._type_checking.append(statement)
+        elif statement not in self._top:
+            self._top.append(statement)
+
+    def written(self, text: str) -> str:
+        """The adapter module's text with the imports; its lines up to the last import are as they were parsed."""
+        body = self.target.tree.body
+        imports = [n for n in body if isinstance(n, (ast.Import, ast.ImportFrom)) or _is_type_checking_block(n)]
+        last = max(node.end_lineno or 0 for node in imports)
+        block = next((node for node in body if _is_type_checking_block(node)), None)
+        below = "".join(f"\n{definition}\n" for definition in self._definitions)
+        guarded = "".join(f"    {statement}\n" for statement in self._type_checking)
+        if guarded and block is None:
+            below = f"\nif TYPE_CHECKING:\n{guarded}{below}"
+            self._top.append("from typing import TYPE_CHECKING")
+        text = replace_lines(text, last + 1, last, below, "\n") if below else text
+        if guarded and block is not None:
+            text = replace_lines(text, block.lineno + 1, block.lineno, guarded, "\n")
+        top = "".join(f"{statement}\n" for statement in self._top)
+        return text.replace(_FUTURE, f"{_FUTURE}\n{top}", 1) if top else text
+
+
+def _is_type_checking_block(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and _is_type_checking(node.test)
+
+
+def _with_method(module: Module, text: str, class_name: str, source: str) -> str:
+    """`text`, which is the module's, with a method at the end of one of its classes."""
+    node = find_class(module.tree, class_name)
+    if node is None:
+        raise ValueError(f"{module.path} has no class {class_name}")
+    end = node.end_lineno or 0
+    return replace_lines(text, end + 1, end, "\n" + shift(source, 4).rstrip("\n") + "\n", "\n")
+
+
 def _hooks_of(module: Module) -> tuple[Hook, ...]:
+    def form(method: ast.FunctionDef) -> str:
+        return _normal_form_of("".join(module.lines[method.lineno - 1 : method.end_lineno]))
+
     return tuple(
-        Hook(method.name, posixpath.basename(module.path)[:-3], module.path, normal_form(method))
+        Hook(method.name, posixpath.basename(module.path)[:-3], module.path, form(method))
         for node in module.tree.body
         if isinstance(node, ast.ClassDef)
         for method in node.body
@@ -274,7 +292,9 @@ def class_of(spec: AdapterSpec, folder: str, shared: str) -> str:
     if folder == shared:
         return spec.class_name
     parts = folder.split("/")
-    platform = parts[parts.index("platforms") + 1] if "platforms" in parts else posixpath.basename(posixpath.dirname(folder))
+    platform = (
+        parts[parts.index("platforms") + 1] if "platforms" in parts else posixpath.basename(posixpath.dirname(folder))
+    )
     return f"{platform.title()}{spec.class_name}"
 
 
@@ -307,7 +327,9 @@ def names_needed(source: str) -> NeededNames:
 
 def _globals_of(table: symtable.SymbolTable) -> Iterator[str]:
     for symbol in table.get_symbols():
-        if symbol.is_referenced() and (symbol.is_global() or table.get_type() == "module" and not symbol.is_assigned()):
+        if symbol.is_referenced() and (
+            symbol.is_global() or (table.get_type() == "module" and not symbol.is_assigned())
+        ):
             yield symbol.get_name()
     for child in table.get_children():
         yield from _globals_of(child)
@@ -324,6 +346,12 @@ def _annotation_names(node: ast.expr) -> set[str]:
             except SyntaxError:
                 continue  # Literal["some text"]
     return names
+
+
+@lru_cache(maxsize=1024)
+def _normal_form_of(lines: str) -> str:
+    """Of a method as it stands in its class; adapter files are read again after each method that comes in."""
+    return normal_form(_function(shift(lines, -4)))
 
 
 def normal_form(method: FunctionNode) -> str:
@@ -349,7 +377,7 @@ def _function(source: str) -> FunctionNode:
 
 
 def _template(name: str) -> str:
-    return resources.files("omni_migrate.knowledge").joinpath("templates", name).read_text(encoding="utf-8")
+    return resources.files("omni_migrate.knowledge").joinpath(f"templates/{name}").read_text(encoding="utf-8")
 
 
 def _bare_signature(hook: FunctionNode) -> tuple[str, str]:
@@ -393,7 +421,9 @@ def _with_late_imports(source: str, statements: Collection[str]) -> str:
 
 def _import_statement(bound: str, module: str, name: str | None) -> str:
     if name is None:
-        return f"import {module}" if module.split(".")[0] == bound and "." not in module else f"import {module} as {bound}"
+        return (
+            f"import {module}" if module.split(".")[0] == bound and "." not in module else f"import {module} as {bound}"
+        )
     return f"from {module} import {name}" if name == bound else f"from {module} import {name} as {bound}"
 
 
@@ -425,4 +455,3 @@ def _is_per_module(definition: ast.stmt) -> bool:
     """`logger = init_logger(__name__)`: every module has its own."""
     value = getattr(definition, "value", None)
     return isinstance(value, ast.Call) and any(getattr(argument, "id", "") == "__name__" for argument in value.args)
-

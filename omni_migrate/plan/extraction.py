@@ -188,14 +188,17 @@ class Extractor:
         names = {spec.name for spec in specs}
         edits: list[tuple[int, int, str]] = []
         original = module
+        words = self.claims.words(specs)
         for function in methods_of(node):
+            first, last = method_span(function)
+            if not words.search("".join(original.lines[first - 1 : last])):
+                continue
             sites = sites_of_method(function, runner, self.claims, helpers)
             if any(site.adapter in names for site, _ in sites):
                 method = _Method(self, runner, original, function, specs, functions, helpers, number)
                 text = method.extract()
                 if text is not None:
                     self._edited(runner, function.name)
-                    first, last = method_span(function)
                     edits.append((first, last, text))
         if not edits:
             return
@@ -218,7 +221,9 @@ class Extractor:
 
         def used(word: str) -> bool:
             needle = word.encode()
-            return any(needle in self.workspace.read(other) and _takes(self.modules.get(other), name, word) for other in users)
+            return any(
+                needle in self.workspace.read(other) and _takes(self.modules.get(other), name, word) for other in users
+            )
 
         return used
 
@@ -375,6 +380,8 @@ class _Method:
         """The method's new source ("" if it is gone), None if nothing moved."""
         before = self.source
         for spec in self.specs:
+            if not self.extractor.claims.words([spec]).search(self.source):
+                continue
             absence = absence_of(spec, self.functions)
             while not self.gone and self._step(spec, absence):
                 pass
@@ -410,7 +417,9 @@ class _Method:
         return self._looked_at[1:]
 
     def _in_file(self, site: Site) -> Site:
-        return Site(site.rule, site.path, site.line + self.first_line - 1, site.column, site.symbol, site.subject, site.adapter)
+        return Site(
+            site.rule, site.path, site.line + self.first_line - 1, site.column, site.symbol, site.subject, site.adapter
+        )
 
     def _move(
         self, spec: AdapterSpec, absence: Absence, view: MethodView, site: Site, node: ast.AST, reasons: list[str]
@@ -456,7 +465,7 @@ class _Method:
     def _move_block(
         self, spec: AdapterSpec, absence: Absence, view: MethodView, region: Block, site: Site, reasons: list[str]
     ) -> bool:
-        moved = move_block(self.source, region.first, region.last, _UNNAMED, base_indent=self.column)
+        moved = move_block(self.source, region.first, region.last, _UNNAMED, base_indent=self.column, flow=view.flow)
         if isinstance(moved, Refusal):
             reasons.append(moved.reason)
             return False
@@ -475,7 +484,7 @@ class _Method:
     def _move_expression(
         self, spec: AdapterSpec, absence: Absence, view: MethodView, region: Expression, site: Site, reasons: list[str]
     ) -> bool:
-        moved = extract_expression(self.source, span_of(region.node), _UNNAMED)
+        moved = extract_expression(self.source, span_of(region.node), _UNNAMED, flow=view.flow)
         if isinstance(moved, Refusal):
             reasons.append(moved.reason)
             return False
@@ -579,7 +588,9 @@ def _mentioned_other_than_called(module: Module | None, method: str) -> bool:
     called = {
         id(node.func)
         for node in ast.walk(module.tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") == "self"
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and getattr(node.func.value, "id", "") == "self"
     }
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Attribute) and node.attr == method and id(node) not in called:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from codemods.blocks import first_line
 from omni_migrate.facts.absence import Absence, does_nothing, ends_method, folds
-from omni_migrate.facts.flow import FunctionNode, bound_names
+from omni_migrate.facts.flow import FunctionNode, MethodFlow, bound_names
 
 _MAX_GROWTH = 8  # statements between a probe and the use of its answer
 
@@ -48,6 +49,11 @@ class MethodView:
             if isinstance(node, ast.Name):
                 where = self._loads if isinstance(node.ctx, ast.Load) else self._stores
                 where.setdefault(node.id, []).append(node.lineno)
+
+    @cached_property
+    def flow(self) -> MethodFlow:
+        """Def-use of the method."""
+        return MethodFlow(self.function)
 
     def regions(self, site: ast.AST, absence: Absence) -> Iterator[Region]:
         """Candidates for what to move with a site, the best first."""
@@ -125,7 +131,7 @@ class MethodView:
         )  # fmt: skip
 
     def _is_the_adapters(self, run: Sequence[ast.stmt], absence: Absence) -> bool:
-        """Whether nothing is left of a run without the adapter: no effect, and no value that the method goes on to use."""
+        """Whether nothing is left of a run without the adapter: no effect, and no value that the method still uses."""
         values = does_nothing(run, self.receiver, absence, self.aliases)
         return values is not None and not self._read_outside(values, run)
 

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from omni_migrate.facts.modules import Module
 from omni_migrate.plan.method_text import replace_lines
 
-
 _ANNOTATION = re.compile(r"[A-Z_a-z][\w.]*(\[[\w.,| \[\]]*\])?( ?\| ?[\w.\[\], ]+)*")
 
 
@@ -63,7 +62,10 @@ def _removable(tree: ast.Module) -> list[ast.ImportFrom | ast.Import]:
     for node in tree.body:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             found.append(node)
-        elif isinstance(node, ast.If) and (getattr(node.test, "id", "") or getattr(node.test, "attr", "")) == "TYPE_CHECKING":
+        elif (
+            isinstance(node, ast.If)
+            and (getattr(node.test, "id", "") or getattr(node.test, "attr", "")) == "TYPE_CHECKING"
+        ):
             found.extend(n for n in node.body if isinstance(n, (ast.Import, ast.ImportFrom)))
     return [node for node in found if not (isinstance(node, ast.ImportFrom) and node.module == "__future__")]
 

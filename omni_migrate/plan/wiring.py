@@ -29,7 +29,7 @@ def wire(
     is_root = not any(base in known for base in runner.bases)
     text = module.text
     needed: list[str] = []
-    if is_root or runner.role == "mixin" and not loading:
+    if is_root or (runner.role == "mixin" and not loading):
         if not loading or runner.platform:
             load = _load_call(node)
             if load is not None and runner.role == "runner" and not _resolves(node):

@@ -74,9 +74,9 @@ def test_refused(reason, source):
     ("source", "method", "hook"),
     [
         pytest.param(
-            "def f(self):\n    if a: b()\n    elif $getattr(self.model, 'has_preprocess', False)$:  # why\n        b()\n",
-            "def f(self):\n    if a: b()\n    elif self._adapter.hook(self):  # why\n        b()\n",
-            "def hook(self, runner):\n    return getattr(runner.model, 'has_preprocess', False)\n",
+            "def f(self):\n    if a: b()\n    elif $getattr(self.model, 'has_mtp', False)$:  # why\n        c()\n",
+            "def f(self):\n    if a: b()\n    elif self._adapter.hook(self):  # why\n        c()\n",
+            "def hook(self, runner):\n    return getattr(runner.model, 'has_mtp', False)\n",
             id="a probe",
         ),
         pytest.param(
