@@ -20,7 +20,7 @@ from omni_migrate.facts.flow import Refusal, walk_scope
 def test_share_of_refused_expressions_and_their_reasons(capsys):
     reasons: Counter[str] = Counter()
     moved: Counter[str] = Counter()
-    for seed in range(200):
+    for seed in range(150):
         rng = Random(seed)
         source = generate(rng)
         for expression in expressions(source, rng, 6):

@@ -24,7 +24,7 @@ def test_share_of_refused_blocks_and_their_reasons(capsys):
     reasons: Counter[str] = Counter()
     covered: Counter[str] = Counter()
     moved = 0
-    for seed in range(300):
+    for seed in range(200):
         rng = Random(seed)
         source = generate(rng)
         for first, last in blocks(source, rng, 4):
