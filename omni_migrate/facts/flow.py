@@ -682,11 +682,8 @@ class MethodFlow:
         """Names that the method reads as its locals, and would read as globals once the block is gone."""
         inside = {id(node) for statement in statements for node in ast.walk(statement)}
         elsewhere = bound_names(self.function.body, inside) | set(argument_names(self.function.args))
-        read = {
-            node.id
-            for node in ast.walk(self.function)
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in inside
-        }
+        here = {index for statement in statements for index in self._cfg.parts[id(statement)]}
+        read = set().union(*(node.uses for index, node in enumerate(self._cfg.nodes) if index not in here))
         return (bound_names(statements) & self.locals - elsewhere - returns) & read
 
     def _writes(self, statements: Sequence[ast.stmt]) -> set[str]:

@@ -750,6 +750,18 @@ def test_each_way_out_brings_what_is_read_there():
             """,
             id="unbound only where it returns",
         ),
+        pytest.param(
+            """
+            def method(self, a, b, xs):
+                y = [i for i in xs]
+                #<
+                for i in xs:
+                    self.note(i)
+                #>
+                return y
+            """,
+            id="a name that a comprehension elsewhere has for itself",
+        ),
     ],
 )
 def test_not_refused(text):
