@@ -20,6 +20,7 @@ from omni_migrate.facts.sites import Site
 from omni_migrate.knowledge import AdapterSpec, adapters, model_interface
 from omni_migrate.plan.extraction import PHASES, PLATFORM_PHASE, Extractor, moved_lines
 from omni_migrate.plan.phases import Phase, Plan
+from omni_migrate.plan.test_files import TESTS
 from omni_migrate.plan.workspace import Workspace
 from omni_migrate.report.findings import FileChange, Finding, Report, Severity
 from omni_migrate.request import ExtractRequest
@@ -159,7 +160,7 @@ class _Run:
         found = parses(changes)
         found = found or [
             *names(changes),
-            *comments(changes, self._generated()),
+            *comments([change for change in changes if not change.path.startswith(TESTS)], self._generated()),
             *self._untouched(changes),
             *resolves(before, after, [change.path for change in changes]),
             *stable(lambda: self._again(plan)),

@@ -9,8 +9,10 @@ ends the attempt.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from omni_migrate.facts.flow import FunctionNode, argument_names, bound_names
 
@@ -32,8 +34,23 @@ _PURE_CALLS |= {
     "enumerate",
     "zip",
 }
+_ITERATE = frozenset({"dict", "enumerate", "frozenset", "len", "list", "set", "sorted", "tuple", "zip"})
+_COUNT = frozenset({"int", "max", "min", "range"})
+_NONE_IS_ONE = frozenset({"Hashable", "NoneType", "object"})
+_TRANSPARENT = frozenset({"inference_mode", "no_grad"})  # decorators that leave what a helper returns alone
+_ARITHMETIC: dict[type, Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+}
+_ORDER: dict[type, Callable[[float, float], bool]] = {
+    ast.Gt: operator.gt,
+    ast.Lt: operator.lt,
+    ast.GtE: operator.ge,
+    ast.LtE: operator.le,
+}
+_SUSPENDS = (ast.Await, ast.Yield, ast.YieldFrom)
 _MAX_INLINE = 3
-_NOTHING = object()
 
 
 @dataclass(frozen=True)
@@ -68,12 +85,12 @@ class _ClassName:
 @dataclass(frozen=True)
 class _Unknown:
     pure: bool = True
-    alias: ast.expr | None = None
+    parameter: str | None = None  # what the caller passed for it, unchanged
 
 
 MODEL, CLASS_NAME = _Model(), _ClassName()
 Value = Known | _Model | _ClassName | _Unknown
-Env = dict[str, Value]
+Env = dict[str, Value]  # locals by name; the runner's state that the code has set, by name with a dot before it
 
 
 class _UndecidedError(Exception):
@@ -97,22 +114,40 @@ def is_model(node: ast.expr, receiver: str, aliases: frozenset[str] | set[str] =
 
 
 class _Evaluator:
-    def __init__(self, absence: Absence, receiver: str, depth: int = 0) -> None:
+    """Evaluates code under the absence.
+
+    With `parameters`, it works out a default body: then whatever is set counts, also where it says what holds anyway.
+    """
+
+    def __init__(
+        self,
+        absence: Absence,
+        receiver: str,
+        depth: int = 0,
+        parameters: Sequence[str] = (),
+        bound: Collection[str] = (),
+    ) -> None:
         self.absence, self.receiver, self.depth = absence, receiver, depth
+        self.parameters, self.bound = frozenset(parameters), frozenset(bound)
+        self.exact = bool(parameters)
+        self.may_raise = False
 
     def value(self, node: ast.expr, env: Env) -> Value:
         """The value of an expression under the absence; raises _UndecidedError where it would raise."""
         if isinstance(node, ast.Constant):
             return Known(node.value)
         if isinstance(node, ast.Name):
-            return env.get(node.id, _Unknown(alias=node))
+            if node.id in env:
+                return env[node.id]
+            return _Unknown(parameter=node.id if node.id in self.parameters else None)
         if is_model(node, self.receiver):
             return MODEL
+        if isinstance(node, _SUSPENDS):
+            raise _UndecidedError("it is suspended")
         handler = getattr(self, f"_{type(node).__name__.lower()}", None)
-        if handler is not None:
-            result: Value = handler(node, env)
-            return result
-        return _Unknown(pure=self._pure_children(node, env))
+        result: Value = handler(node, env) if handler is not None else _Unknown(pure=self._pure_children(node, env))
+        self.may_raise = self.may_raise or isinstance(result, _Unknown)
+        return result
 
     def _pure_children(self, node: ast.AST, env: Env) -> bool:
         pure = True
@@ -126,11 +161,9 @@ class _Evaluator:
 
     def _attribute(self, node: ast.Attribute, env: Env) -> Value:
         if isinstance(node.value, ast.Name) and node.value.id == self.receiver:
-            if node.attr in self.absence.state:
-                return self._state(node.attr)
-            return _Unknown()
+            return self._state(node.attr, env)
         if node.attr == "__name__":
-            named = _instance_of(node.value)
+            named = _class_of(node.value)
             if named is not None and self.value(named, env) is MODEL:
                 return CLASS_NAME
         owner = self.value(node.value, env)
@@ -140,14 +173,21 @@ class _Evaluator:
             raise _UndecidedError("reads an attribute of None")
         return _Unknown(pure=not isinstance(owner, _Unknown) or owner.pure)
 
-    def _state(self, name: str) -> Value:
-        value = self.absence.state[name]
+    def _state(self, name: str, env: Env) -> Value:
+        """An attribute of the runner."""
+        if f".{name}" in env:
+            return env[f".{name}"]
+        value = self.absence.state.get(name, _Unknown())
         if value == UNSET:
             raise _UndecidedError(f"reads {name}, which is not there")
+        if isinstance(value, (_Unknown, list, dict)):
+            return _Unknown()  # of a list, the runner's own is meant, not an equal one
         return Known(value)
 
     def _call(self, node: ast.Call, env: Env) -> Value:
         if isinstance(node.func, ast.Name):
+            if node.func.id in env or node.func.id in self.bound:
+                return _Unknown(pure=False)  # a local that is called as a builtin is
             return self._builtin(node.func.id, node, env)
         if isinstance(node.func, ast.Attribute):
             owner = node.func.value
@@ -157,6 +197,8 @@ class _Evaluator:
             if value is MODEL and node.func.attr in self.absence.capabilities:
                 raise _UndecidedError(f"calls {node.func.attr}, which is not there")
             pure = node.func.attr in _PURE_METHODS and self._pure_children(node, env)
+            if node.func.attr == "get" and (not node.args or node.keywords):
+                pure = False  # a queue's, not a mapping's
             return _Unknown(pure=pure)
         return _Unknown(pure=False)
 
@@ -178,21 +220,37 @@ class _Evaluator:
                     return Known(truth)
             if isinstance(value, Known) and name == "callable":
                 return Known(callable(value.value))
-            if isinstance(value, Known) and value.value is None and name == "isinstance":
-                return Known(False)
-            if value is MODEL and name == "isinstance" and len(arguments) == 2:
-                tested = arguments[1].elts if isinstance(arguments[1], ast.Tuple) else [arguments[1]]
-                if all(_last_name(node) in self.absence.class_names for node in tested):
+            if name == "isinstance" and len(arguments) == 2:
+                tested = [
+                    _last_name(c)
+                    for c in (arguments[1].elts if isinstance(arguments[1], ast.Tuple) else [arguments[1]])
+                ]
+                if isinstance(value, Known) and value.value is None and all(tested) and not _NONE_IS_ONE & set(tested):
                     return Known(False)
-        return _Unknown(pure=name in _PURE_CALLS and self._pure_children(node, env))
+                if value is MODEL and self.absence.class_names.issuperset(tested):
+                    return Known(False)
+        for argument in arguments:
+            value = self.value(argument, env)
+            if isinstance(value, Known) and (
+                (name in _ITERATE and not isinstance(value.value, str))
+                or (name in _COUNT and not _is_number(value.value))
+            ):
+                raise _UndecidedError(f"{name}() of a constant")
+        called = any(keyword.arg == "key" and not isinstance(keyword.value, ast.Lambda) for keyword in node.keywords)
+        return _Unknown(pure=name in _PURE_CALLS and not called and self._pure_children(node, env))
 
     def _probe(self, name: str, attribute: str, arguments: Sequence[ast.expr], env: Env) -> Value | None:
         owner = arguments[0]
-        on_runner = isinstance(owner, ast.Name) and owner.id == self.receiver and attribute in self.absence.state
-        absent = on_runner and self.absence.state[attribute] == UNSET
-        if on_runner and not absent:
-            return Known(True) if name == "hasattr" else Known(self.absence.state[attribute])
-        if not on_runner:
+        if isinstance(owner, ast.Name) and owner.id == self.receiver:
+            if attribute not in self.absence.state:
+                return None
+            value = env.get(f".{attribute}")
+            absent = value is None and self.absence.state[attribute] == UNSET
+            if isinstance(value, _Unknown):
+                return None  # set on one way, not on the other
+            if not absent:
+                return Known(True) if name == "hasattr" else self._state(attribute, env)
+        else:
             value = self.value(owner, env)
             absent = attribute in self.absence.capabilities and value is MODEL
             if isinstance(value, Known) and value.value is None:
@@ -208,31 +266,53 @@ class _Evaluator:
     def _helper(self, name: str, node: ast.Call, env: Env) -> Value:
         """A call of the runner's own method: folded if its body decides, else unknown and with effects."""
         helper = self.absence.helpers.get(name)
-        if helper is None or self.depth >= _MAX_INLINE:
-            self._pure_children(node, env)
+        effects = not self._pure_children(node, env)
+        if helper is None or self.depth >= _MAX_INLINE or effects:
             return _Unknown(pure=False)
-        static = any(getattr(decorator, "id", "") == "staticmethod" for decorator in helper.decorator_list)
-        names = [argument.arg for argument in helper.args.args]
-        inner: Env = {}
-        positional = names if static else names[1:]
-        for parameter, default in zip(reversed(names), reversed(helper.args.defaults), strict=False):
-            inner[parameter] = self.value(default, {})
-        for parameter, argument in zip(positional, node.args, strict=False):
-            inner[parameter] = self.value(argument, env)
-        for keyword in node.keywords:
-            if keyword.arg:
-                inner[keyword.arg] = self.value(keyword.value, env)
-        receiver = "" if static or not names else names[0]
+        receiver, inner = self._bound(helper, node, env)
+        if receiver is None:
+            return _Unknown(pure=False)
         evaluator = _Evaluator(self.absence, receiver, self.depth + 1)
         try:
             left = evaluator.block(helper.body, inner)
         except _UndecidedError:
             return _Unknown(pure=False)
-        if left.statements and not left.returned:
+        self.may_raise = self.may_raise or evaluator.may_raise
+        if left.changes or (self.exact and left.lines):
             return _Unknown(pure=False)
-        if left.returned and left.value is not None:
-            return left.value if not left.statements else _Unknown(pure=False)
-        return Known(None)
+        return left.value if left.value is not None else Known(None)
+
+    def _bound(self, helper: FunctionNode, node: ast.Call, env: Env) -> tuple[str | None, Env]:
+        """The receiver and the parameters of a helper as a call gives them; no receiver if that cannot be said."""
+        decorators = {_last_name(getattr(d, "func", d)) for d in helper.decorator_list}
+        unpacks = any(isinstance(a, ast.Starred) for a in node.args) or any(not k.arg for k in node.keywords)
+        suspends = isinstance(helper, ast.AsyncFunctionDef) or any(isinstance(n, _SUSPENDS) for n in ast.walk(helper))
+        names = [argument.arg for argument in (*helper.args.posonlyargs, *helper.args.args)]
+        if decorators - _TRANSPARENT - {"staticmethod", "classmethod"} or unpacks or suspends:
+            return None, {}
+        static = "staticmethod" in decorators
+        positional = names if static else names[1:]
+        if len(node.args) > len(positional) or not (static or names):
+            return None, {}
+        inner: Env = dict.fromkeys(argument_names(helper.args), _Unknown())
+        defaults = zip(reversed(names), reversed(helper.args.defaults), strict=False)
+        keyword_only = zip((a.arg for a in helper.args.kwonlyargs), helper.args.kw_defaults, strict=True)
+        for parameter, default in (*defaults, *keyword_only):
+            inner[parameter] = self._outside(default)
+        for parameter, argument in zip(positional, node.args, strict=False):
+            inner[parameter] = self.value(argument, env)
+        for keyword in node.keywords:
+            if keyword.arg not in inner:
+                return None, {}
+            inner[keyword.arg] = self.value(keyword.value, env)
+        if static or "classmethod" in decorators:
+            return "", inner
+        del inner[names[0]]
+        inner.update({name: value for name, value in env.items() if name.startswith(".")})
+        return names[0], inner
+
+    def _outside(self, default: ast.expr | None) -> Value:
+        return Known(default.value) if isinstance(default, ast.Constant) else _Unknown()
 
     def _boolop(self, node: ast.BoolOp, env: Env) -> Value:
         stop = isinstance(node.op, ast.Or)
@@ -241,6 +321,8 @@ class _Evaluator:
         for operand in node.values:
             last = self.value(operand, env)
             truth = self.truth(operand, env)
+            if unknown:
+                _forget([operand], env)
             if truth is stop and pure:
                 return _Unknown() if unknown else last
             if truth is None:
@@ -253,44 +335,105 @@ class _Evaluator:
             truth = self.truth(node.operand, env)
             if truth is not None:
                 return Known(not truth)
+        value = self.value(node.operand, env)
+        if isinstance(value, Known) and not isinstance(node.op, ast.Not):
+            if isinstance(node.op, ast.USub) and _is_number(value.value):
+                return Known(-value.value)
+            raise _UndecidedError("an operation on a constant")
+        return _Unknown(pure=not isinstance(value, _Unknown) or value.pure)
+
+    def _binop(self, node: ast.BinOp, env: Env) -> Value:
+        sides = [self.value(node.left, env), self.value(node.right, env)]
+        values = [side.value for side in sides if isinstance(side, Known)]
+        numbers = [value for value in values if _is_number(value)]
+        if len(numbers) == 2 and type(node.op) in _ARITHMETIC:
+            return Known(_ARITHMETIC[type(node.op)](*numbers))
+        if None in values or len(values) == 2:
+            raise _UndecidedError("an operation on constants")
+        return _Unknown(pure=all(not isinstance(side, _Unknown) or side.pure for side in sides))
+
+    def _subscript(self, node: ast.Subscript, env: Env) -> Value:
+        if isinstance(self.value(node.value, env), Known):
+            raise _UndecidedError("an item of a constant")
+        return _Unknown(pure=self._pure_children(node, env))
+
+    def _starred(self, node: ast.Starred, env: Env) -> Value:
+        if isinstance(self.value(node.value, env), Known):
+            raise _UndecidedError("unpacks a constant")
         return _Unknown(pure=self._pure_children(node, env))
 
     def _ifexp(self, node: ast.IfExp, env: Env) -> Value:
         truth = self.truth(node.test, env)
         if truth is None:
-            return _Unknown(pure=self._pure_children(node, env))
+            pure = self._pure_children(node, env)
+            _forget([node.body, node.orelse], env)
+            return _Unknown(pure=pure)
         return self.value(node.body if truth else node.orelse, env)
 
     def _namedexpr(self, node: ast.NamedExpr, env: Env) -> Value:
         env[node.target.id] = self.value(node.value, env)
         return env[node.target.id]
 
+    def _lambda(self, node: ast.Lambda, env: Env) -> Value:
+        pure = self._pure_children(node.args, env)
+        return _Unknown(pure=self._pure_inside(node, argument_names(node.args), env) and pure)
+
+    def _listcomp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, env: Env) -> Value:
+        targets = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+        first = self.value(node.generators[0].iter, env)
+        if isinstance(first, Known):
+            raise _UndecidedError("iterates over a constant")
+        pure = not isinstance(first, _Unknown) or first.pure
+        pure = self._pure_inside(node, targets, env) and pure
+        _forget([node], env)
+        return _Unknown(pure=pure)
+
+    _setcomp = _generatorexp = _dictcomp = _listcomp
+
+    def _pure_inside(self, node: ast.expr, own: Collection[str], env: Env) -> bool:
+        """Whether an expression with names of its own has no effect however often its parts are evaluated."""
+        inner = {**env, **dict.fromkeys(own, _Unknown())}
+        _forget([node], inner)
+        try:
+            return self._pure_children(node, inner)
+        except _UndecidedError:
+            return False
+
     def _compare(self, node: ast.Compare, env: Env) -> Value:
         left, right = self.value(node.left, env), self.value(node.comparators[0], env)
-        if len(node.ops) == 1:
-            for one, other in ((left, right), (right, left)):
-                if one is CLASS_NAME:
-                    return self._class_test(node.ops[0], other, node.comparators[0])
-            if isinstance(left, Known) and isinstance(right, Known):
-                folded = _fold(node.ops[0], left.value, right.value)
-                if folded is not None:
-                    return Known(folded)
-            is_none = [isinstance(side, Known) and side.value is None for side in (left, right)]
-            if any(is_none) and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
-                other = right if is_none[0] else left
-                if other is MODEL:
-                    return Known(isinstance(node.ops[0], ast.IsNot))
+        operation = node.ops[0]
+        if len(node.ops) > 1:
+            pure = self._pure_children(node, env)
+            _forget(node.comparators[1:], env)
+            return _Unknown(pure=pure)
+        if left is CLASS_NAME or right is CLASS_NAME:
+            return self._class_test(node, left, right, env)
+        if isinstance(left, Known) and isinstance(right, Known):
+            folded = _fold(operation, left.value, right.value)
+            if folded is not None:
+                return Known(folded)
+        is_none = [isinstance(side, Known) and side.value is None for side in (left, right)]
+        if any(is_none) and isinstance(operation, (ast.Is, ast.IsNot)):
+            other = right if is_none[0] else left
+            if other is MODEL:
+                return Known(isinstance(operation, ast.IsNot))
+        constant = isinstance(left, Known) and isinstance(right, Known)
+        ordered = isinstance(operation, tuple(_ORDER)) and (constant or any(is_none))
+        if ordered or (isinstance(operation, (ast.In, ast.NotIn)) and isinstance(right, Known)):
+            raise _UndecidedError("compares with a constant")
         return _Unknown(pure=self._pure_children(node, env))
 
-    def _class_test(self, operator: ast.cmpop, other: Value, literal: ast.expr) -> Value:
+    def _class_test(self, node: ast.Compare, left: Value, right: Value, env: Env) -> Value:
+        """A test of the model's class by its whole name; part of a name may be any class's."""
+        operation, literal = node.ops[0], node.comparators[0]
         names: list[object] = []
-        if isinstance(other, Known):
-            names = [other.value]
-        elif isinstance(literal, (ast.Tuple, ast.List, ast.Set)):
+        if isinstance(operation, (ast.Eq, ast.NotEq)):
+            names = [side.value for side in (left, right) if isinstance(side, Known)]
+        elif isinstance(operation, (ast.In, ast.NotIn)) and isinstance(literal, (ast.Tuple, ast.List, ast.Set)):
             names = [element.value if isinstance(element, ast.Constant) else None for element in literal.elts]
         if names and all(name in self.absence.class_names for name in names):
-            return Known(isinstance(operator, (ast.NotEq, ast.NotIn, ast.IsNot)))
-        return _Unknown()
+            return Known(isinstance(operation, (ast.NotEq, ast.NotIn)))
+        return _Unknown(pure=self._pure_children(node, env))
 
     def truth(self, node: ast.expr, env: Env) -> bool | None:
         """Whether an expression is true; None if undecided. `a and absent` is false whatever a is."""
@@ -299,6 +442,8 @@ class _Evaluator:
             undecided = False
             for operand in node.values:
                 truth = self.truth(operand, env)
+                if undecided:
+                    _forget([operand], env)
                 if truth is decisive:
                     return decisive
                 if truth is None:
@@ -313,7 +458,7 @@ class _Evaluator:
         value = self.value(node, env)
         if isinstance(value, Known):
             return bool(value.value)
-        return True if value is MODEL else None
+        return True if value is MODEL or value is CLASS_NAME else None
 
     def block(self, body: Sequence[ast.stmt], env: Env) -> Left:
         """What is left of a block; raises _UndecidedError if more than constants is left."""
@@ -333,27 +478,16 @@ class _Evaluator:
             self._if(node, env, left)
         elif isinstance(node, ast.Return):
             left.returned = True
-            left.result = node.value
-            left.value = Known(None) if node.value is None else self.value(node.value, env)
-            if node.value is not None:
-                self._no_effect(node.value, env)
+            left.value = Known(None) if node.value is None else self._no_effect(node.value, env)
+            left.answer = None if node.value is None else self._answer(node.value, env)
         elif isinstance(node, ast.Try):
-            inner = self.block(node.body, env)
-            left.merge(inner)
-            if not inner.returned:
-                left.merge(self.block(node.orelse, env))
-            final = self.block(node.finalbody, env)
-            if final.returned or final.statements:
-                raise _UndecidedError("a finally clause does something")
+            self._try(node, env, left)
         elif isinstance(node, ast.For):
-            self._no_effect(node.iter, env)
-            for name in bound_names([node]):
-                env[name] = _Unknown()
-            if self.block(node.body, dict(env)).something or node.orelse:
-                raise _UndecidedError("a loop does something")
-        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            self._for(node, env)
+        elif isinstance(node, ast.FunctionDef):
+            if node.decorator_list or not self._pure_children(node.args, env):
+                raise _UndecidedError("a definition has an effect")
             env[node.name] = _Unknown(pure=False)
-            left.locals[node.name] = ast.Name(node.name, ast.Load())
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             env.update({name: _Unknown() for name in bound_names([node])})
         elif isinstance(node, ast.Assert):
@@ -362,35 +496,35 @@ class _Evaluator:
         elif not isinstance(node, ast.Pass):
             raise _UndecidedError(f"a {type(node).__name__.lower()} is not decided")
 
-    def _no_effect(self, node: ast.expr, env: Env) -> None:
+    def _no_effect(self, node: ast.expr, env: Env) -> Value:
         value = self.value(node, env)
         if isinstance(value, _Unknown) and not value.pure:
             raise _UndecidedError("it calls something")
+        return value
 
     def _assign(self, node: ast.Assign | ast.AnnAssign, env: Env, left: Left) -> None:
         if node.value is None:
             return
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        value = self.value(node.value, env)
-        self._no_effect(node.value, env)
-        for target in targets:
+        value = self._no_effect(node.value, env)
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             if isinstance(target, ast.Name):
                 env[target.id] = value
-                left.locals[target.id] = node.value
                 continue
-            if (
-                not isinstance(target, ast.Attribute)
-                or not isinstance(target.value, ast.Name)
-                or target.value.id != self.receiver
-                or not isinstance(value, Known)
-            ):
+            if not isinstance(target, ast.Attribute) or getattr(target.value, "id", None) != self.receiver:
+                raise _UndecidedError("it assigns to something else than a local or the runner")
+            if not isinstance(value, Known) or target.attr == "model":
                 raise _UndecidedError("it assigns something else than a constant to the runner")
-            name = target.attr
-            absent = self.absence.state.get(name, _NOTHING)
-            if absent == value.value or (absent == UNSET and value.value is None):
-                left.settled[name] = value.value  # as it is without the adapter: saying so again does nothing
-                continue
-            left.statements.append(f"{self.receiver}.{name} = {value.value!r}")
+            self._set(target.attr, value, env, left)
+
+    def _set(self, name: str, value: Known, env: Env, left: Left) -> None:
+        left.lines.append(f"{self.receiver}.{name} = {_source(value.value)}")
+        if name not in self.absence.state:
+            left.changes = True
+            return
+        absent = self.absence.state[name]
+        # to say what holds anyway does nothing
+        left.changes = left.changes or not (absent == value.value or (absent == UNSET and value.value is None))
+        env[f".{name}"] = value
 
     def _if(self, node: ast.If, env: Env, left: Left) -> None:
         truth = self.truth(node.test, env)
@@ -399,43 +533,110 @@ class _Evaluator:
             return
         self._no_effect(node.test, env)
         branches = [dict(env), dict(env)]
-        lefts = [self.block(node.body, branches[0]), self.block(node.orelse, branches[1])]
-        if any(branch.something for branch in lefts):
-            raise _UndecidedError("a branch that the absence does not decide does something")
-        for name in {*lefts[0].locals, *lefts[1].locals}:
-            same = branches[0].get(name) == branches[1].get(name)
-            env[name] = branches[0][name] if same else _Unknown()
-            left.locals[name] = ast.Name(name, ast.Load())
+        for body, branch in zip((node.body, node.orelse), branches, strict=True):
+            self._nothing(self.block(body, branch), "a branch that the absence does not decide does something")
+        _join(env, branches)
+
+    def _try(self, node: ast.Try, env: Env, left: Left) -> None:
+        before, outer = dict(env), self.may_raise
+        self.may_raise = False
+        inner = self.block(node.body, env)
+        caught = self.may_raise and bool(node.handlers)
+        self.may_raise = self.may_raise or outer
+        if caught:
+            self._nothing(inner, "an exception may come before what a try block does")
+        left.merge(inner)
+        if not inner.returned:
+            left.merge(self.block(node.orelse, env))
+        branches = []
+        for handler in node.handlers if caught else ():
+            branch = {**before, **dict.fromkeys(bound_names([*node.body, handler]), _Unknown())}
+            self._nothing(self.block(handler.body, branch), "an exception handler does something")
+            branches.append(branch)
+        if branches:
+            _join(env, [dict(env), *branches])
+        self._nothing(self.block(node.finalbody, env), "a finally clause does something")
+
+    def _for(self, node: ast.For, env: Env) -> None:
+        if isinstance(self._no_effect(node.iter, env), Known):
+            raise _UndecidedError("iterates over a constant")
+        self.may_raise = True
+        env.update(dict.fromkeys(bound_names([node]), _Unknown()))
+        for inner in ast.walk(node):
+            if (
+                isinstance(inner, ast.Attribute)
+                and isinstance(inner.ctx, ast.Store)
+                and inner.attr in self.absence.state
+            ):
+                env[f".{inner.attr}"] = _Unknown()
+        self._nothing(self.block(node.body, dict(env)), "a loop does something")
+        if node.orelse:
+            raise _UndecidedError("a loop's else is not decided")
+
+    def _nothing(self, left: Left, message: str) -> None:
+        if left.changes or left.returned or (self.exact and left.lines):
+            raise _UndecidedError(message)
+
+    def _answer(self, node: ast.expr, env: Env, inside: bool = False) -> str | None:
+        """The source of an answer that is made of parameters and constants, None if it is made of anything else."""
+        if isinstance(node, ast.Tuple):
+            answers = [answer for element in node.elts if (answer := self._answer(element, env, True)) is not None]
+            if len(answers) < len(node.elts):
+                return None
+            listed = f"{', '.join(answers)}{',' if len(answers) == 1 else ''}"
+            return f"({listed})" if inside or not answers else listed
+        value = self.value(node, env)
+        if isinstance(value, Known):
+            return _source(value.value)
+        return value.parameter if isinstance(value, _Unknown) else None
 
 
 @dataclass
 class Left:
-    """What is left of a block: assignments of constants to the runner, and how it returns."""
+    """What is left of a block: assignments of constants to the runner, and how it returns.
 
-    statements: list[str] = field(default_factory=list)
-    locals: dict[str, ast.expr] = field(default_factory=dict)
-    settled: dict[str, object] = field(default_factory=dict)
+    `changes` if one of them says something else than what holds without the adapter anyway.
+    """
+
+    lines: list[str] = field(default_factory=list)
+    changes: bool = False
     returned: bool = False
-    result: ast.expr | None = None
     value: Value | None = None
-
-    @property
-    def something(self) -> bool:
-        return bool(self.statements) or self.returned
+    answer: str | None = None
 
     def merge(self, other: Left) -> None:
-        self.statements.extend(other.statements)
-        self.locals.update(other.locals)
-        self.settled.update(other.settled)
+        self.lines.extend(other.lines)
+        self.changes = self.changes or other.changes
         if other.returned:
-            self.returned, self.result, self.value = True, other.result, other.value
+            self.returned, self.value, self.answer = True, other.value, other.answer
 
 
-def _instance_of(node: ast.expr) -> ast.expr | None:
-    """`x` of `x.__class__` and of `type(x)`."""
+def _forget(nodes: Sequence[ast.AST], env: Env) -> None:
+    """What code that may not run, or runs more than once, binds by `:=` is not known."""
+    for node in nodes:
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.NamedExpr):
+                env[inner.target.id] = _Unknown()
+
+
+def _join(env: Env, branches: Sequence[Env]) -> None:
+    """What is known after one of several ways was taken."""
+    for name in set().union(*branches):
+        first, *others = (branch.get(name) for branch in branches)
+        env[name] = first if first is not None and all(_same(first, other) for other in others) else _Unknown()
+
+
+def _same(one: Value, other: Value | None) -> bool:
+    if isinstance(one, Known) and isinstance(other, Known):
+        return type(one.value) is type(other.value) and one == other  # 0 is not False
+    return one == other
+
+
+def _class_of(node: ast.expr) -> ast.expr | None:
+    """`x` of `x.__class__` and `type(x)`."""
     if isinstance(node, ast.Attribute) and node.attr == "__class__":
         return node.value
-    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "type" and len(node.args) == 1:
+    if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "type" and len(node.args) == 1:
         return node.args[0]
     return None
 
@@ -444,20 +645,21 @@ def _last_name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def _fold(operator: ast.cmpop, left: object, right: object) -> bool | None:
-    if isinstance(operator, (ast.Is, ast.IsNot)) and (left is None or right is None or isinstance(left, bool)):
-        return (left is right) == isinstance(operator, ast.Is)
-    if isinstance(operator, (ast.Eq, ast.NotEq)):
-        return (left == right) == isinstance(operator, ast.Eq)
-    if isinstance(left, (int, float)) and isinstance(right, (int, float)):
-        if isinstance(operator, ast.Gt):
-            return left > right
-        if isinstance(operator, ast.Lt):
-            return left < right
-        if isinstance(operator, ast.GtE):
-            return left >= right
-        if isinstance(operator, ast.LtE):
-            return left <= right
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, (int, float))
+
+
+def _source(value: object) -> str:
+    return ast.unparse(ast.Constant(value))  # type: ignore[arg-type]
+
+
+def _fold(operation: ast.cmpop, left: object, right: object) -> bool | None:
+    if isinstance(operation, (ast.Is, ast.IsNot)) and (left is None or right is None or isinstance(left, bool)):
+        return (left is right) == isinstance(operation, ast.Is)
+    if isinstance(operation, (ast.Eq, ast.NotEq)):
+        return (left == right) == isinstance(operation, ast.Eq)
+    if _is_number(left) and _is_number(right) and type(operation) in _ORDER:
+        return _ORDER[type(operation)](left, right)
     return None
 
 
@@ -471,10 +673,10 @@ def does_nothing(
     """
     env: Env = dict.fromkeys(aliases, MODEL)
     try:
-        left = _Evaluator(absence, receiver).block(body, env)
+        _Evaluator(absence, receiver).block(body, env)
     except _UndecidedError:
         return None
-    return {name for name in left.locals if not isinstance(env.get(name), (Known, _Model))}
+    return {name for name, value in env.items() if not name.startswith(".") and not isinstance(value, (Known, _Model))}
 
 
 def ends_method(
@@ -497,27 +699,14 @@ def default_body(hook: FunctionNode, absence: Absence, aliases: frozenset[str] =
 
     `hook` is `def name(self, runner, ...)`. Locals that the answer mentions are parameters or constants.
     """
+    if isinstance(hook, ast.AsyncFunctionDef) or any(isinstance(node, _SUSPENDS) for node in ast.walk(hook)):
+        return None
     names = argument_names(hook.args)
-    receiver = names[1]
-    env: Env = dict.fromkeys(aliases, MODEL)
+    evaluator = _Evaluator(absence, names[1], parameters=names, bound={*names, *bound_names(hook.body)})
     try:
-        evaluator = _Evaluator(absence, receiver)
-        left = evaluator.block(hook.body, env)
-        lines = [f"{receiver}.{name} = {value!r}" for name, value in left.settled.items()] + left.statements
-        if left.returned and left.result is not None:
-            lines.append(f"return {_answer(left.result, env, set(names), evaluator)}")
-        return lines
+        left = evaluator.block(hook.body, dict.fromkeys(aliases, MODEL))
     except _UndecidedError:
         return None
-
-
-def _answer(node: ast.expr, env: Env, parameters: set[str], evaluator: _Evaluator) -> str:
-    """The source of an answer that is made of parameters and constants; raises _UndecidedError for anything else."""
-    if isinstance(node, ast.Tuple):
-        return ", ".join(_answer(element, env, parameters, evaluator) for element in node.elts)
-    value = evaluator.value(node, env)
-    if isinstance(value, Known):
-        return repr(value.value)
-    if isinstance(value, _Unknown) and isinstance(value.alias, ast.Name) and value.alias.id in parameters:
-        return value.alias.id
-    raise _UndecidedError("the answer is neither a parameter nor a constant")
+    if left.value is None or (left.value == Known(None) and left.answer is None):
+        return left.lines
+    return [*left.lines, f"return {left.answer}"] if left.answer is not None else None

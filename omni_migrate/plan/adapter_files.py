@@ -58,7 +58,7 @@ class AdapterPackage:
         """Write protocol, default adapter and registry (RFC-003 phase 1)."""
         for name in ("base.py", "registry.py", "__init__.py"):
             template = f"{name.removesuffix('.py').strip('_')}.py.txt"
-            self.write(f"{self.folder}/{name}", _template(template).replace("@PACKAGE@", self.module))
+            self.write(f"{self.folder}/{name}", template_text(template).replace("@PACKAGE@", self.module))
 
     def format(self) -> None:
         """Lay out the adapter files as the tree's own configuration says."""
@@ -283,7 +283,7 @@ def _hooks_of(module: Module) -> tuple[Hook, ...]:
 def template_comments() -> frozenset[str]:
     """The comments that the files of phase 1 bring."""
     names = ("base.py.txt", "registry.py.txt", "init.py.txt")
-    lines = [line.strip() for name in names for line in _template(name).splitlines()]
+    lines = [line.strip() for name in names for line in template_text(name).splitlines()]
     return frozenset(line for line in lines if line.startswith("#"))
 
 
@@ -376,7 +376,8 @@ def _function(source: str) -> FunctionNode:
     return node
 
 
-def _template(name: str) -> str:
+def template_text(name: str) -> str:
+    """A file of knowledge/templates."""
     return resources.files("omni_migrate.knowledge").joinpath(f"templates/{name}").read_text(encoding="utf-8")
 
 

@@ -20,7 +20,7 @@ from codemods.rewire_calls import rewire_calls
 from omni_migrate.facts.absence import Absence
 from omni_migrate.facts.flow import FunctionNode, Refusal
 from omni_migrate.facts.modules import Module, Modules, module_level, module_name, split_lines
-from omni_migrate.facts.runners import RunnerClass, find_runners
+from omni_migrate.facts.runners import RunnerClass, find_runners, platform_of
 from omni_migrate.facts.sites import (
     Claims,
     Site,
@@ -33,9 +33,10 @@ from omni_migrate.facts.sites import (
     sites_of_method,
 )
 from omni_migrate.knowledge import AdapterSpec, upstream_runners
-from omni_migrate.plan.adapter_files import AdapterPackage, normal_form
+from omni_migrate.plan.adapter_files import AdapterPackage, class_of, normal_form
 from omni_migrate.plan.method_text import cut, method_span, replace_lines, shift
 from omni_migrate.plan.regions import Block, Expression, MethodView
+from omni_migrate.plan.test_files import TESTS, adapter_test, delegate_of, own_defaults, registry_test
 from omni_migrate.plan.unused_imports import without_unused_imports
 from omni_migrate.plan.wiring import wire
 from omni_migrate.plan.workspace import decode
@@ -130,6 +131,8 @@ class Extractor:
         if number == 1:
             if not self.adapters.exists:
                 self.adapters.create()
+                self.adapters.write(f"{TESTS}/test_adapter_registry.py", registry_test(self.adapters.module))
+                self.adapters.format()
             for runner in self.runners:
                 wire(self.modules, runner, self.runners, self.adapters.module)
             return
@@ -144,6 +147,7 @@ class Extractor:
                 self._extract(runner, specs, number)
         self._rewire_moved_methods(number)
         self._rewire_adapters()
+        self._write_tests(number)
         self.adapters.format()
 
     def _edited(self, runner: RunnerClass, method: str) -> None:
@@ -334,6 +338,42 @@ class Extractor:
                 text = replace_lines(text, *method_span(function), shift(rewired, function.col_offset), "\n")
         return text
 
+    def _write_tests(self, number: int) -> None:
+        """A test module for each adapter file that this phase put something into."""
+        moves = [move for move in self.result.moves if move.phase == number]
+        base = self.modules.get(f"{self.adapters.folder}/base.py")
+        owners = {hook.name: hook.path for hook in self.adapters.hooks().values()}
+        for path in dict.fromkeys(owners[move.hook] for move in moves if move.hook in owners):
+            folder, name = posixpath.dirname(path), posixpath.basename(path).removesuffix(".py")
+            module, spec = self.modules.get(path), self.claims.specs[name]
+            if module is None or base is None:
+                continue
+            shared = folder == self.adapters.folder
+            platform = "" if shared and number != PLATFORM_PHASE else platform_of(path)
+            if shared and number == PLATFORM_PHASE:
+                continue  # its test module came with its own phase
+            class_name = class_of(spec, folder, self.adapters.folder)
+            delegates = []
+            for move in moves:
+                runner_module = self.modules.get(move.site.path)
+                if move.delegate and owners.get(move.hook) == path and runner_module is not None:
+                    runner, method = move.site.symbol.rsplit(".", 1)
+                    found = delegate_of(runner_module, runner, method, move.hook)
+                    delegates += [found] if found is not None else []
+            agreeing = own_defaults(base, module, class_name)
+            text = adapter_test(
+                spec,
+                class_name,
+                module.name,
+                self.adapters.module,
+                self.registered(spec),
+                delegates,
+                agreeing,
+                platform,
+            )
+            label = f"{platform}_{name}" if platform else name
+            self.adapters.write(f"{TESTS}/test_adapter_{label}.py", text)
+
     def _dispatch_targets(self, runner: RunnerClass, number: int) -> dict[str, str]:
         """Moved method -> adapter method, as seen from one runner class."""
         targets: dict[str, str] = {}
@@ -476,7 +516,7 @@ class _Method:
             )
             moved = stays if not isinstance(stays, Refusal) else moved
         else:
-            hook = self._add(spec, absence, self._wanted_name(spec, site), moved.hook, view.aliases)
+            hook = self._add(spec, absence, self._wanted_name(spec, site, region), moved.hook, view.aliases)
         self.source = moved.method.replace(_UNNAMED, hook)
         self._record(spec, hook, site, "block", False)
         return True
@@ -494,14 +534,17 @@ class _Method:
         self._record(spec, hook, site, "expression", False)
         return True
 
-    def _wanted_name(self, spec: AdapterSpec, site: Site) -> str:
-        """What the data calls the adapter method for this place; else the method's name and the subject."""
-        subject = site.subject.strip("_")
-        for key in (f"{self.name}.{site.subject}", self.name):
-            name = spec.hooks.get(key)
-            if name is not None and (self.runner.platform or name not in self.extractor.adapters.hooks()):
+    def _wanted_name(self, spec: AdapterSpec, site: Site, region: Block) -> str:
+        """What the data calls the adapter method for this place, else the subject itself."""
+        _, sites = self._seen()
+        subjects = {s.subject for s, n in sites if region.first <= getattr(n, "lineno", 0) <= region.last}
+        taken = self.extractor.adapters.hooks()
+        for key, name in spec.hooks.items():
+            method, _, subject = key.partition(".")
+            fits = method == self.name and (not subject or subject in subjects)
+            if fits and (self.runner.platform or name not in taken):
                 return name
-        return f"{self.name.strip('_')}_{subject}"
+        return site.subject.strip("_")
 
     def _same_hook(self, spec: AdapterSpec, source: str) -> str | None:
         """The adapter method that has this code already, if this runner can reach it."""
