@@ -169,8 +169,8 @@ class _Evaluator:
         owner = self.value(node.value, env)
         if owner is MODEL and node.attr in self.absence.capabilities:
             raise _UndecidedError(f"reads {node.attr}, which is not there")
-        if isinstance(owner, Known) and owner.value is None:
-            raise _UndecidedError("reads an attribute of None")
+        if isinstance(owner, Known) and not hasattr(owner.value, node.attr):
+            raise _UndecidedError(f"reads {node.attr} of a constant")
         return _Unknown(pure=not isinstance(owner, _Unknown) or owner.pure)
 
     def _state(self, name: str, env: Env) -> Value:
@@ -236,7 +236,7 @@ class _Evaluator:
                 or (name in _COUNT and not _is_number(value.value))
             ):
                 raise _UndecidedError(f"{name}() of a constant")
-        called = any(keyword.arg == "key" and not isinstance(keyword.value, ast.Lambda) for keyword in node.keywords)
+        called = any(keyword.arg == "key" for keyword in node.keywords)
         return _Unknown(pure=name in _PURE_CALLS and not called and self._pure_children(node, env))
 
     def _probe(self, name: str, attribute: str, arguments: Sequence[ast.expr], env: Env) -> Value | None:
@@ -253,8 +253,8 @@ class _Evaluator:
         else:
             value = self.value(owner, env)
             absent = attribute in self.absence.capabilities and value is MODEL
-            if isinstance(value, Known) and value.value is None:
-                absent = not hasattr(None, attribute)
+            if isinstance(value, Known):
+                absent = not hasattr(value.value, attribute)
         if not absent:
             return None
         if name == "hasattr":
@@ -375,55 +375,53 @@ class _Evaluator:
         return env[node.target.id]
 
     def _lambda(self, node: ast.Lambda, env: Env) -> Value:
-        pure = self._pure_children(node.args, env)
-        return _Unknown(pure=self._pure_inside(node, argument_names(node.args), env) and pure)
+        return _Unknown(pure=self._pure_children(node.args, env))
 
     def _listcomp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, env: Env) -> Value:
         targets = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
         first = self.value(node.generators[0].iter, env)
         if isinstance(first, Known):
             raise _UndecidedError("iterates over a constant")
-        pure = not isinstance(first, _Unknown) or first.pure
-        pure = self._pure_inside(node, targets, env) and pure
+        inner = {**env, **dict.fromkeys(targets, _Unknown())}
+        _forget([node], inner)
+        pure = self._pure_children(node, inner) and not (isinstance(first, _Unknown) and not first.pure)
         _forget([node], env)
         return _Unknown(pure=pure)
 
     _setcomp = _generatorexp = _dictcomp = _listcomp
 
-    def _pure_inside(self, node: ast.expr, own: Collection[str], env: Env) -> bool:
-        """Whether an expression with names of its own has no effect however often its parts are evaluated."""
-        inner = {**env, **dict.fromkeys(own, _Unknown())}
-        _forget([node], inner)
-        try:
-            return self._pure_children(node, inner)
-        except _UndecidedError:
-            return False
-
     def _compare(self, node: ast.Compare, env: Env) -> Value:
-        left, right = self.value(node.left, env), self.value(node.comparators[0], env)
+        values = [self.value(node.left, env)]
+        for comparator in node.comparators:
+            values.append(self.value(comparator, env))
+        _forget(node.comparators[1:], env)
+        if len(node.ops) == 1:
+            found = self._comparison(node, *values)
+            if found is not None:
+                return found
+        for operation, left, right in zip(node.ops, values, values[1:], strict=False):
+            ordered = isinstance(operation, tuple(_ORDER)) and (left == Known(None) or right == Known(None))
+            if ordered or (isinstance(operation, (ast.In, ast.NotIn)) and right == Known(None)):
+                raise _UndecidedError("compares with a constant")
+        return _Unknown(pure=all(not isinstance(value, _Unknown) or value.pure for value in values))
+
+    def _comparison(self, node: ast.Compare, left: Value, right: Value) -> Value | None:
         operation = node.ops[0]
-        if len(node.ops) > 1:
-            pure = self._pure_children(node, env)
-            _forget(node.comparators[1:], env)
-            return _Unknown(pure=pure)
         if left is CLASS_NAME or right is CLASS_NAME:
-            return self._class_test(node, left, right, env)
+            return self._class_test(node, left, right)
         if isinstance(left, Known) and isinstance(right, Known):
             folded = _fold(operation, left.value, right.value)
             if folded is not None:
                 return Known(folded)
+            raise _UndecidedError("compares constants")
         is_none = [isinstance(side, Known) and side.value is None for side in (left, right)]
         if any(is_none) and isinstance(operation, (ast.Is, ast.IsNot)):
             other = right if is_none[0] else left
             if other is MODEL:
                 return Known(isinstance(operation, ast.IsNot))
-        constant = isinstance(left, Known) and isinstance(right, Known)
-        ordered = isinstance(operation, tuple(_ORDER)) and (constant or any(is_none))
-        if ordered or (isinstance(operation, (ast.In, ast.NotIn)) and isinstance(right, Known)):
-            raise _UndecidedError("compares with a constant")
-        return _Unknown(pure=self._pure_children(node, env))
+        return None
 
-    def _class_test(self, node: ast.Compare, left: Value, right: Value, env: Env) -> Value:
+    def _class_test(self, node: ast.Compare, left: Value, right: Value) -> Value | None:
         """A test of the model's class by its whole name; part of a name may be any class's."""
         operation, literal = node.ops[0], node.comparators[0]
         names: list[object] = []
@@ -433,7 +431,7 @@ class _Evaluator:
             names = [element.value if isinstance(element, ast.Constant) else None for element in literal.elts]
         if names and all(name in self.absence.class_names for name in names):
             return Known(isinstance(operation, (ast.NotEq, ast.NotIn)))
-        return _Unknown(pure=self._pure_children(node, env))
+        return None
 
     def truth(self, node: ast.expr, env: Env) -> bool | None:
         """Whether an expression is true; None if undecided. `a and absent` is false whatever a is."""
