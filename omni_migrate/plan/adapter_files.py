@@ -14,7 +14,7 @@ from importlib import resources
 from omni_migrate.checks.format import format_many
 from omni_migrate.facts.absence import Absence, default_body
 from omni_migrate.facts.flow import FunctionNode, argument_names
-from omni_migrate.facts.modules import Module, Modules, module_level, module_name
+from omni_migrate.facts.modules import ImportedName, Module, Modules, module_level, module_name
 from omni_migrate.knowledge import AdapterSpec
 from omni_migrate.plan.method_text import find_class, replace_lines, shift
 from omni_migrate.plan.workspace import Workspace
@@ -211,30 +211,39 @@ class _Imports:
     def add(self, name: str, only_type: bool) -> None:
         """Take a module-level name along; a builtin, or one that is undefined in the runner too, needs nothing."""
         imported = self.origin.imports.get(name)
+        definition = _module_definition(self.origin, name)
+        if imported is None and definition is None and "*" not in self.origin.imports:
+            return
         existing = self.target.imports.get(name)
         defined = any(_binds(node, name) for node in self.target.tree.body)
-        if imported is None:
-            definition = _module_definition(self.origin, name)
-            if definition is None:
-                return
-            if not _is_per_module(definition):
-                self.late.append(f"from {self.origin.name} import {name}")
-            elif existing is None and not defined and ast.unparse(definition) not in self._definitions:
+        if imported is None and definition is not None and _is_per_module(definition):
+            if existing is None and not defined and ast.unparse(definition) not in self._definitions:
                 for node in ast.walk(definition):  # a module's own logger is made anew, under the adapter's name
                     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in _BUILTINS:
                         self.add(node.id, only_type=False)
                 self._definitions.append(ast.unparse(definition))
+            return
+        if imported is None or definition is not None or _is_conditional(self.origin, imported):
+            # only the runner's module knows which of its values the name has
+            self._from_elsewhere(f"from {self.origin.name} import {name}", existing is not None or defined, only_type)
             return
         same = existing is not None and (existing.module, existing.name) == (imported.module, imported.name)
         if same and (only_type or not _type_checking_only(self.target, name)):
             return
         statement = _import_statement(name, imported.module, imported.name)
         if (existing is not None and not same) or defined:
-            self.late.append(statement)
+            self._from_elsewhere(statement, True, only_type)
         elif _type_checking_only(self.origin, name):
             self._type_checking.append(statement)
         elif statement not in self._top:
             self._top.append(statement)
+
+    def _from_elsewhere(self, statement: str, taken: bool, only_type: bool) -> None:
+        """Import inside the method; for an annotation, for type checkers, unless its name is taken."""
+        if not only_type:
+            self.late.append(statement)
+        elif not taken and statement not in self._type_checking:
+            self._type_checking.append(statement)
 
     def written(self, text: str) -> str:
         """The adapter module's text with the imports; its lines up to the last import are as they were parsed."""
@@ -439,6 +448,14 @@ def _type_checking_only(module: Module, name: str) -> bool:
         isinstance(node, ast.If) and _is_type_checking(node.test) and any(n is imported.node for n in node.body)
         for node in module.tree.body
     )
+
+
+def _is_conditional(module: Module, imported: ImportedName) -> bool:
+    """Whether an import may not happen, or another take its place: one in `try` or `if`."""
+    certain = [*module.tree.body]
+    for node in module.tree.body:
+        certain += node.body if isinstance(node, ast.If) and _is_type_checking(node.test) else []
+    return not any(node is imported.node for node in certain)
 
 
 def _binds(node: ast.stmt, name: str) -> bool:

@@ -84,6 +84,7 @@ class Extraction:
     moves: list[Move] = field(default_factory=list)
     left: dict[Site, str] = field(default_factory=dict)
     edited: dict[str, set[tuple[str, str]]] = field(default_factory=dict)  # file -> (class, method)
+    models: set[tuple[str, str]] = field(default_factory=set)  # (adapter method, its parameter that is the model)
 
 
 class Extractor:
@@ -360,7 +361,7 @@ class Extractor:
                     runner, method = move.site.symbol.rsplit(".", 1)
                     found = delegate_of(runner_module, runner, method, move.hook)
                     delegates += [found] if found is not None else []
-            agreeing = own_defaults(base, module, class_name)
+            agreeing = own_defaults(base, module, class_name, self._helpers[1], self.result.models)
             text = adapter_test(
                 spec,
                 class_name,
@@ -578,6 +579,7 @@ class _Method:
         named = source.replace(_UNNAMED, name)
         origin = f'"""Moved from {self.runner.name}.{self.name}."""'
         named = _with_docstring(named, origin)
+        self.extractor.result.models.update((name, alias) for alias in aliases)
         registered = self.extractor.registered(spec)
         package.add_hook(spec, named, self.module, absence, aliases, registered, self.folder, asked)
         return name

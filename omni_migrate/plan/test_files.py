@@ -7,7 +7,7 @@ without the capability the moved code, run on stubs, gives what the default adap
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from omni_migrate.facts.absence import UNSET
@@ -44,10 +44,10 @@ def adapter_test(
     package: str,
     registered: Sequence[str],
     delegates: Sequence[Delegate],
-    agreeing: Sequence[tuple[str, int]],
+    agreeing: Sequence[tuple[str, tuple[bool, ...]]],
     platform: str,
 ) -> str:
-    """The test module of one adapter. `agreeing` are (hook, number of parameters) with a default of their own."""
+    """The test module of one adapter. `agreeing` are what own_defaults() found."""
     text = template_text("test_adapter.py.txt")
     imports = ["import importlib"] if delegates else []
     imports += ["from unittest.mock import MagicMock"] if delegates or agreeing else []
@@ -59,7 +59,7 @@ def adapter_test(
         )
         text += template_text("test_delegates.py.txt").replace("@DELEGATES@", rows)
     if agreeing:
-        rows = "".join(f'    ("{hook}", {count}),\n' for hook, count in agreeing)
+        rows = "".join(f'    ("{hook}", {list(is_model)!r}),\n' for hook, is_model in agreeing)
         text += template_text("test_defaults.py.txt").replace("@AGREEING@", rows)
     unset = sorted(name for name, value in spec.state.items() if value == UNSET)
     parts = {
@@ -95,18 +95,26 @@ def delegate_of(module: Module, runner: str, method: str, hook: str) -> Delegate
     return None
 
 
-def own_defaults(base: Module, adapter: Module, class_name: str) -> list[tuple[str, int]]:
-    """The adapter's hooks whose default says something itself, instead of running the adapter's code."""
+def own_defaults(
+    base: Module, adapter: Module, class_name: str, helpers: Collection[str], models: Collection[tuple[str, str]]
+) -> list[tuple[str, tuple[bool, ...]]]:
+    """The adapter's hooks whose default says something itself, instead of running the adapter's code.
+
+    With each comes, for every parameter after the runner, whether it is the loaded model (`models` has them by hook and
+    name). Hooks that probe through one of the runner's `helpers` are left out: a stub has no such helper.
+    """
     default = base.classes.get("DefaultModelRunnerAdapter")
     owner = adapter.classes.get(class_name)
     if default is None or owner is None:
         return []
-    own = {node.name for node in owner.body if isinstance(node, ast.FunctionDef)}
+    own = {node.name: node for node in owner.body if isinstance(node, ast.FunctionDef)}
     found = []
     for node in default.body:
         if isinstance(node, ast.FunctionDef) and node.name in own:
             runs_owner = any(isinstance(child, ast.ImportFrom) for child in node.body)
             plain = not (node.args.vararg or node.args.kwarg or node.args.kwonlyargs)
-            if plain and not runs_owner:
-                found.append((node.name, len(node.args.args) - 2))
+            helped = any(isinstance(n, ast.Attribute) and n.attr in helpers for n in ast.walk(own[node.name]))
+            if plain and not runs_owner and not helped:
+                names = [argument.arg for argument in node.args.args[2:]]
+                found.append((node.name, tuple((node.name, name) in models for name in names)))
     return found
