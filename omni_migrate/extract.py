@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from omni_migrate.plan.extraction import Move
 
 PACKAGE = "vllm_omni"
+_SKIP_HINT = "mend it, or list it under `skip` in [tool.omni-migrate]"
 
 
 def run(request: ExtractRequest) -> Report:
@@ -49,7 +50,12 @@ def run(request: ExtractRequest) -> Report:
         raise InputError(
             f"{source.spec}: no model runner found: no class below {PACKAGE}/ extends a runner of vLLM or a platform"
         )
-    plan = Plan("RFC-003", ()) if request.list_sites and not request.dry_run else run_.plan()
+    listing = request.list_sites and not (request.dry_run or request.check)
+    blocked = {} if listing else run_.unreadable()
+    if writes and blocked:
+        path, reason = next(iter(blocked.items()))
+        raise InputError(f"{path} {reason}: it may define a runner or a model, so nothing is written; {_SKIP_HINT}")
+    plan = Plan("RFC-003", ()) if listing or blocked else run_.plan()
     if plan.phases:
         run_.verify(plan)
     if writes:
@@ -63,6 +69,9 @@ def _refuse_unwritable(request: ExtractRequest, source: Source, writes: bool) ->
         return
     if source.checkout is None:
         raise InputError(f"{source.spec}: not a git checkout, so it is not changed: pass --dry-run or --output DIR")
+    from omni_migrate.plan.apply import recover
+
+    recover(source.root)  # a run that was killed while it wrote leaves a journal, and must not count as a dirty tree
     if not request.allow_dirty:
         from omni_migrate.plan.git import refuse_dirty
 
@@ -123,12 +132,27 @@ class _Run:
 
     def registered(self, spec: AdapterSpec) -> list[str]:
         """The model classes that get an adapter by name: those tested by name and those with a capability of it."""
-        found = {model.name for capability in spec.capabilities for model in self.census.having(capability)}
+        found = {name for capability in spec.capabilities for name in self._model_names(capability)}
         return sorted(found.union(spec.class_names))
+
+    def _model_names(self, capability: str) -> list[str]:
+        """The classes with a capability that a runner may load: architectures of the registry and what extends them.
+
+        Layers and codecs may have a method of the same name. In a tree without a registry every class counts.
+        """
+        loaded = {model.name for model in self.census.classes if model.architectures}
+        return sorted(
+            {
+                model.name
+                for model in self.census.having(capability)
+                if not loaded
+                or model.name in loaded
+                or any(base.rsplit(".", 1)[-1] in loaded for base in model.bases)
+            }
+        )
 
     def plan(self) -> Plan:
         """Apply the phases to the workspace, each computed from what the one before left."""
-        self._refuse_unreadable()
         numbers = self.request.phases or tuple(PHASES)
         if 1 not in numbers and not self.extractor.adapters.exists:
             raise InputError(
@@ -145,13 +169,9 @@ class _Run:
                 advance(1)
         return Plan("RFC-003", tuple(phases))
 
-    def _refuse_unreadable(self) -> None:
-        needed = {**self.modules.unreadable, **dict(self.census.unreadable)}
-        for path, reason in sorted(needed.items()):
-            raise InputError(
-                f"{path} {reason}: it may define a runner or a model, so nothing was planned; mend it or list it under "
-                "`skip` in [tool.omni-migrate]"
-            )
+    def unreadable(self) -> dict[str, str]:
+        """Files that may define a runner or a model and cannot be read or parsed, with the reason."""
+        return dict(sorted({**self.modules.unreadable, **dict(self.census.unreadable)}.items()))
 
     def verify(self, plan: Plan) -> None:
         """Hold the result to every check; raises VerificationError naming the rule and the site."""
@@ -219,6 +239,11 @@ class _Run:
         }
         findings = [*self._site_findings(remaining, reasons, plan), *self._delegate_findings(), *self._dead_probes()]
         findings += [self._skipped_runner(runner) for runner in extractor.skipped]
+        unreadable = self.unreadable()
+        findings += [
+            Finding(path, 0, "unreadable-file", Severity.ERROR, "", reason, _SKIP_HINT)
+            for path, reason in unreadable.items()
+        ]
         return Report(
             command="extract-adapters",
             source_spec=self.source.spec,
@@ -226,7 +251,7 @@ class _Run:
             summary=summary,
             findings=tuple(sorted(findings)),
             files=tuple(files),
-            failed=tuple(sorted(self.modules.unreadable.items())),
+            failed=tuple(unreadable.items()),
             extra={
                 "sites": [self._site_entry(site) for site in self.before],
                 "moves": [_move_entry(move) for move in extractor.result.moves],
@@ -243,7 +268,7 @@ class _Run:
         if site.rule == "model-class-test":
             return sorted({model.name for model in self.census.named(site.subject)})
         if site.rule == "model-probe":
-            return sorted({model.name for model in self.census.having(site.subject)})
+            return self._model_names(site.subject)
         return []
 
     def _site_entry(self, site: Site) -> dict[str, object]:
