@@ -149,11 +149,11 @@ class AdapterPackage:
         """The package's __init__ imports every adapter, so that each registers itself."""
         package = module_name(f"{folder}/__init__.py")
         shared = folder == self.folder
-        lines, exported = [], []
+        lines = [f"from {self.module}.registry import AdapterOfRunner, ModelAdapterRegistry"]
+        exported = ["AdapterOfRunner", "ModelAdapterRegistry"]
         if shared:
-            lines = [f"from {package}.base import {_DEFAULT}, {_PROTOCOL}",
-                     f"from {package}.registry import AdapterOfRunner, ModelAdapterRegistry"]  # fmt: skip
-            exported = [_DEFAULT, _PROTOCOL, "AdapterOfRunner", "ModelAdapterRegistry"]
+            lines.insert(0, f"from {package}.base import {_DEFAULT}, {_PROTOCOL}")
+            exported += [_DEFAULT, _PROTOCOL]
         for path in self.workspace.python_files((folder,)):
             name = posixpath.basename(path)[:-3]
             if posixpath.dirname(path) == folder and name not in ("__init__", "base", "registry"):

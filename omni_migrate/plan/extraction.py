@@ -38,7 +38,7 @@ from omni_migrate.plan.method_text import cut, method_span, replace_lines, shift
 from omni_migrate.plan.regions import Block, Expression, MethodView
 from omni_migrate.plan.test_files import TESTS, adapter_test, delegate_of, own_defaults, registry_test
 from omni_migrate.plan.unused_imports import without_unused_imports
-from omni_migrate.plan.wiring import wire
+from omni_migrate.plan.wiring import import_platform_adapters, wire
 from omni_migrate.plan.workspace import decode
 
 PLATFORM_PHASE = 7
@@ -106,6 +106,7 @@ class Extractor:
         self.registered = registered
         self.only = frozenset(only)
         self.result = Extraction()
+        self._own_methods: dict[RunnerClass, tuple[Module, dict[str, FunctionNode]]] = {}
         found = find_runners(modules, package, upstream_runners())
         self.runners = [runner for runner in found if runner.api == "V1"]
         self.skipped = [runner for runner in found if runner.api != "V1"]
@@ -148,6 +149,10 @@ class Extractor:
                 self._extract(runner, specs, number)
         self._rewire_moved_methods(number)
         self._rewire_adapters()
+        if number == PLATFORM_PHASE:
+            for folder in sorted({self.adapters.folder_of(r.path) for r in self.runners if r.platform}):
+                own = [r for r in self.runners if r.platform and self.adapters.folder_of(r.path) == folder]
+                import_platform_adapters(self.modules, own, self.adapters.module, folder)
         self._write_tests(number)
         self.adapters.format()
 
@@ -234,15 +239,23 @@ class Extractor:
 
     def overridden_below(self, runner: RunnerClass, method: str) -> bool:
         """Whether a runner class that extends this one defines the method itself, other than as a delegate."""
-        for other in self.runners:
-            if other is runner or not self.extends(other, runner):
-                continue
-            module = self.modules.get(other.path)
-            node = module.classes.get(other.name) if module else None
-            for function in methods_of(node) if node is not None else ():
-                if function.name == method:
-                    return True
-        return False
+        return any(
+            method in self._methods(other)
+            for other in self.runners
+            if other is not runner and self.extends(other, runner)
+        )
+
+    def _methods(self, runner: RunnerClass) -> dict[str, FunctionNode]:
+        """A runner class's own methods by name."""
+        module = self.modules.get(runner.path)
+        if module is None:
+            return {}
+        known = self._own_methods.get(runner)
+        if known is None or known[0] is not module:
+            node = module.classes.get(runner.name)
+            own = {function.name: function for function in methods_of(node)} if node is not None else {}
+            known = self._own_methods[runner] = (module, own)
+        return known[1]
 
     def extends(self, runner: RunnerClass, base: RunnerClass) -> bool:
         """Whether a runner class extends another, directly or not."""
@@ -262,11 +275,9 @@ class Extractor:
         """The class that a runner's method comes from: its own, or the nearest base's."""
         order = [runner, *(r for r in reversed(self.runners) if self.extends(runner, r))]
         for candidate in order:
-            module = self.modules.get(candidate.path)
-            node = module.classes.get(candidate.name) if module else None
-            for function in methods_of(node) if node is not None else ():
-                if function.name == method:
-                    return candidate, function
+            own = self._methods(candidate)
+            if method in own:
+                return candidate, own[method]
         return None
 
     def referenced_outside(self, runner: RunnerClass, method: str) -> bool:
@@ -288,8 +299,14 @@ class Extractor:
             node = module.classes.get(runner.name) if module else None
             if module is None or node is None:
                 continue
-            targets = self._dispatch_targets(runner, number)
+            targets = {
+                method: hook
+                for method, hook in self._dispatch_targets(runner, number).items()
+                if f".{method}(" in module.text
+            }
             edits = []
+            if not targets:
+                continue
             for function in methods_of(node):
                 first, last = method_span(function)
                 text = "".join(module.lines[first - 1 : last])

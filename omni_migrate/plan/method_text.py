@@ -58,6 +58,8 @@ def _string_lines(source: str, offset: int) -> set[int]:
 def replace_lines(text: str, first: int, last: int, new: str, newline: str) -> str:
     """Replace lines `first` to `last` (1-based); `new` gets the file's line ends."""
     lines = split_lines(text)
+    if new and first == len(lines) + 1 and lines and not lines[-1].endswith(("\n", "\r")):
+        new = f"\n{new}"  # after a last line without a line end
     if newline != "\n":
         new = new.replace("\r\n", "\n").replace("\n", newline)
     return "".join([*lines[: first - 1], new, *lines[last:]])
