@@ -614,15 +614,19 @@ class MethodFlow:
             seen = live(target) & writes & self._half_done(inside, target, reached)
             if seen:
                 return Refusal(f"{_names(seen)} is assigned here and read where an exception leads", line)
-        exits = set(_exits(statements))
+        jumps = list(_exits(statements))
+        exits = {way for way, _ in jumps}
         if "return" in exits and isinstance(self.function, ast.AsyncFunctionDef) and _yields(self.function):
             return Refusal("an async generator cannot return a value", line)
         at_exit = cfg.assigned_in(entries, set(), inside)
-        falls = bool(cfg.ways[id(statements[-1])]["next"] & leaving)
+        ways = cfg.ways[id(statements[-1])]
+        jumping = {index for _, jump in jumps for index in cfg.entries[id(jump)]}
+        ending = {index for index in inside - jumping if reached[index] is not None}
+        falls = any(target in ways["next"] for index in ending for target in cfg.nodes[index].follow)
         carried: dict[str, set[str]] = {}
         needed: set[str] = set()
         for way in exits | ({"next"} if falls else set()):
-            targets = cfg.ways[id(statements[-1])][way] & leaving
+            targets = ways[way] & leaving
             carried[way] = set().union(*map(live, targets)) & writes
             missing = {name for t in targets for name in carried[way] - (reached[t] or set())}
             if missing:
@@ -866,12 +870,12 @@ def _consumed(function: FunctionNode, shareable: set[str]) -> set[int]:
     return found
 
 
-def _exits(statements: Sequence[ast.stmt], in_loop: bool = False) -> Iterator[str]:
+def _exits(statements: Sequence[ast.stmt], in_loop: bool = False) -> Iterator[tuple[str, ast.stmt]]:
     for node in statements:
         if isinstance(node, ast.Return):
-            yield "return"
+            yield "return", node
         elif isinstance(node, (ast.Break, ast.Continue)) and not in_loop:
-            yield "break" if isinstance(node, ast.Break) else "continue"
+            yield "break" if isinstance(node, ast.Break) else "continue", node
         elif isinstance(node, (ast.For, ast.While, ast.AsyncFor)):
             yield from _exits(node.body, True)
             yield from _exits(node.orelse, in_loop)
