@@ -191,8 +191,12 @@ class _Signal(cst.CSTTransformer):
         if once and block.returns:
             lines.append(self._unpack(block.returns))
         for jump in jumps:
-            unpack = f"    {self._unpack(block.exits[jump])}\n" if block.exits[jump] and not once else ""
-            lines.append(f'if {self.flow} == "{jump}":\n{unpack}    {jump}\n')
+            leave = [self._unpack(block.exits[jump])] if block.exits[jump] and not once else []
+            leave.append(jump)
+            if jump == jumps[-1] and not block.falls_through:
+                lines.extend(leave)  # nothing else is left
+            else:
+                lines.append("\n    ".join([f'if {self.flow} == "{jump}":', *leave]) + "\n")
         if block.returns and not once:
             lines.append(self._unpack(block.returns))
         return lines

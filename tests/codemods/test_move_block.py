@@ -632,6 +632,43 @@ def test_each_way_out_brings_what_is_read_there():
     assert 'return "next", (y, z)\n' in moved.hook
 
 
+def test_a_block_that_never_ends_leaves_without_a_question():
+    assert_moved(
+        """
+        def f(self, xs):
+            for x in xs:
+                #<
+                y = x
+                if y:
+                    continue
+                break
+                #>
+            else:
+                y = 0
+            return y
+        """,
+        """
+        def f(self, xs):
+            for x in xs:
+                flow, value = self._adapter.hook(self, x)
+                if flow == "break":
+                    y, = value
+                    break
+                continue
+            else:
+                y = 0
+            return y
+        """,
+        """
+        def hook(self, runner, x):
+            y = x
+            if y:
+                return "continue", ()
+            return "break", (y,)
+        """,
+    )
+
+
 # -- precise enough: each of these looks like a reason to refuse
 
 
