@@ -141,8 +141,9 @@ def _hook_body(
 def _comment_lines(statements: Sequence[Statement]) -> list[cst.EmptyLine]:
     """The comments inside a block, each on a line of its own."""
     found = _Comments()
-    for statement in statements:
-        statement.with_changes(leading_lines=()).visit(found)
+    for place, statement in enumerate(statements):
+        # what stands above the first is not inside
+        (statement if place else statement.with_changes(leading_lines=())).visit(found)
     return [cst.EmptyLine(comment=comment) for comment in found.comments]
 
 

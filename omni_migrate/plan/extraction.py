@@ -33,7 +33,7 @@ from omni_migrate.facts.sites import (
     sites_of_method,
 )
 from omni_migrate.knowledge import AdapterSpec, upstream_runners
-from omni_migrate.plan.adapter_files import AdapterPackage, class_of, normal_form
+from omni_migrate.plan.adapter_files import AdapterPackage, class_of, names_at_definition, normal_form
 from omni_migrate.plan.method_text import cut, method_span, replace_lines, shift
 from omni_migrate.plan.regions import Block, Expression, MethodView
 from omni_migrate.plan.test_files import TESTS, adapter_test, delegate_of, own_defaults, registry_test
@@ -182,12 +182,19 @@ class Extractor:
     def _functions(self) -> dict[str, FunctionNode]:
         """The methods of all runner classes by name; a subclass's does not hide its base's."""
         functions: dict[str, FunctionNode] = {}
+        self._overridden: set[str] = set()
         for runner in self.runners:
             module = self.modules.get(runner.path)
             node = module.classes.get(runner.name) if module else None
             for function in methods_of(node) if node is not None else ():
-                functions.setdefault(function.name, function)
+                first = functions.setdefault(function.name, function)
+                if first is not function and normal_form(first) != normal_form(function):
+                    self._overridden.add(function.name)
         return functions
+
+    def folding(self) -> dict[str, FunctionNode]:
+        """The methods that are the same on every runner, so that a call of one can be looked into."""
+        return {name: function for name, function in self._helpers[0].items() if name not in self._overridden}
 
     def _extract(self, runner: RunnerClass, specs: Sequence[AdapterSpec], number: int) -> None:
         module = self.modules.get(runner.path)
@@ -440,7 +447,7 @@ class _Method:
         for spec in self.specs:
             if not self.extractor.claims.words([spec]).search(self.source):
                 continue
-            absence = absence_of(spec, self.functions)
+            absence = absence_of(spec, self.extractor.folding())
             while not self.gone and self._step(spec, absence):
                 pass
         if self.gone:
@@ -488,7 +495,8 @@ class _Method:
             isinstance(n, ast.Expr) and n.value is node for n in ast.walk(view.function)
         ):
             return False  # a statement that is nothing but a call of a moved method: it is rewired, not moved
-        for region in view.regions(node, absence):
+        own = [getattr(n, "lineno", 0) for s, n in self._seen()[1] if s.adapter == spec.name]
+        for region in view.regions(node, absence, own):
             if isinstance(region, Block) and region.whole:
                 done = self._move_method(spec, absence, view, site, reasons)
             elif isinstance(region, Block):
@@ -507,6 +515,12 @@ class _Method:
         moved = move_method(self.source, _UNNAMED, base_indent=self.column)
         if isinstance(moved, Refusal):
             reasons.append(f"its method cannot be moved whole: {moved.reason}")
+            return False
+        known_there = names_at_definition(moved.hook, self.module)
+        if known_there:
+            reasons.append(
+                f"a default value of its method is {known_there[0]}, which the adapter's module cannot import"
+            )
             return False
         keep = (
             name not in spec.methods
@@ -569,7 +583,8 @@ class _Method:
         package = self.extractor.adapters
         code = normal_form(parse_method(source))
         for hook in package.hooks().values():
-            if hook.code == code and hook.adapter == spec.name and hook.path.startswith((package.folder, self.folder)):
+            reached = hook.adapter == spec.name and hook.path.startswith((package.folder, self.folder))
+            if hook.code == code and reached and package.means_the_same(source, self.module, hook.path):
                 return hook.name
         return None
 

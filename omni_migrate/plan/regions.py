@@ -55,11 +55,11 @@ class MethodView:
         """Def-use of the method."""
         return MethodFlow(self.function)
 
-    def regions(self, site: ast.AST, absence: Absence) -> Iterator[Region]:
-        """Candidates for what to move with a site, the best first."""
+    def regions(self, site: ast.AST, absence: Absence, own: Sequence[int] = ()) -> Iterator[Region]:
+        """Candidates for what to move with a site, the best first; `own` are the lines of its adapter's sites."""
         blocks: list[Block] = []
         for body, index in self._chain(site):
-            block = self._grown(body, index, absence)
+            block = self._grown(body, index, absence, own)
             if block is not None and block not in blocks:
                 blocks.append(block)
         yield from blocks
@@ -85,7 +85,7 @@ class MethodView:
                 body = next(inner, None)
         return chain
 
-    def _grown(self, body: list[ast.stmt], index: int, absence: Absence) -> Block | None:
+    def _grown(self, body: list[ast.stmt], index: int, absence: Absence, own: Sequence[int]) -> Block | None:
         """The run of statements around `body[index]` that does nothing without the adapter, None if there is none."""
         stop = self._forward(body, index, absence)
         if stop is None:
@@ -94,12 +94,28 @@ class MethodView:
             if body is not self.function.body:
                 return None
             stop = len(body)  # a guard that returns: all that follows is for the model alone
+        else:
+            stop = self._joined(body, index, stop, absence, own)
         start = index
         while start > 0 and self._feeds(body[start - 1], body[start:stop], absence):
             start -= 1
         start_of_code = 1 if ast.get_docstring(self.function, clean=False) is not None else 0
         whole = body is self.function.body and start <= start_of_code and stop == len(body)
         return Block(first_line(body[start]), body[stop - 1].end_lineno or 0, whole)
+
+    def _joined(self, body: list[ast.stmt], index: int, stop: int, absence: Absence, own: Sequence[int]) -> int:
+        """Where the run ends with what follows at once and is the same adapter's: one block, one adapter method."""
+        grown = True
+        while grown:
+            grown = False
+            for later in range(stop + 1, min(len(body), stop + _MAX_GROWTH) + 1):
+                first, last = first_line(body[stop]), body[later - 1].end_lineno or 0
+                run = body[index:later]
+                if any(first <= line <= last for line in own) and self._is_the_adapters(run, absence):
+                    if not ends_method(run, self.receiver, absence, self.aliases):
+                        stop, grown = later, True
+                        break
+        return stop
 
     def _forward(self, body: list[ast.stmt], index: int, absence: Absence) -> int | None:
         """Where the run that begins at `index` ends: a probe's answer goes with the statements that use it."""
