@@ -44,11 +44,10 @@ def rewire_calls(source: str, receiver: str, targets: Mapping[str, str], *, targ
 
 def _first_argument(call: ast.Call, receiver: str, line: int, column: int) -> tuple[int, int, int, str]:
     """The edit that puts the receiver before the arguments; the parenthesis follows the method's name at once."""
-    every = [*call.args, *(keyword.value for keyword in call.keywords)]
+    every: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
     if not every:
         return line, column + 1, column + 1, receiver
-    first = call.args[0] if call.args else None
-    if first is None:
-        keyword = call.keywords[0]
-        return keyword.lineno, keyword.col_offset, keyword.col_offset, f"{receiver}, "
-    return first.lineno, first.col_offset, first.col_offset, f"{receiver}, "
+    first = min(every, key=lambda argument: (argument.lineno, argument.col_offset))
+    one_a_line = first.lineno > line and len(every) > 1 and len({argument.lineno for argument in every}) > 1
+    gap = "\n" + " " * first.col_offset if one_a_line else " "
+    return first.lineno, first.col_offset, first.col_offset, f"{receiver},{gap}"

@@ -42,7 +42,6 @@ from omni_migrate.plan.wiring import import_platform_adapters, wire
 from omni_migrate.plan.workspace import decode
 
 PLATFORM_PHASE = 7
-_UNNAMED = "adapter_method_without_name_yet"  # about as long as a name, so that lines break where they will
 PHASES = {
     1: "Define the adapter protocol and registry",
     2: "Extract M-RoPE and positional encoding into adapters",
@@ -512,7 +511,8 @@ class _Method:
     ) -> bool:
         name = view.function.name
         wanted = spec.methods.get(name) or spec.hooks.get(name) or name.strip("_")
-        moved = move_method(self.source, _UNNAMED, base_indent=self.column)
+        unnamed = _placeholder(wanted, self.source)
+        moved = move_method(self.source, unnamed, base_indent=self.column)
         if isinstance(moved, Refusal):
             reasons.append(f"its method cannot be moved whole: {moved.reason}")
             return False
@@ -529,40 +529,44 @@ class _Method:
             or self.extractor.referenced_outside(self.runner, name)
         )
         hook = self._same_hook(spec, moved.hook) if "#" not in moved.hook else None
-        hook = hook or self._add(spec, absence, wanted, moved.hook, frozenset(), asked=keep)
-        self.source, self.gone = moved.delegate.replace(_UNNAMED, hook), not keep
+        hook = hook or self._add(spec, absence, wanted, unnamed, moved.hook, frozenset(), asked=keep)
+        self.source, self.gone = moved.delegate.replace(unnamed, hook), not keep
         self._record(spec, hook, site, "method", keep)
         return True
 
     def _move_block(
         self, spec: AdapterSpec, absence: Absence, view: MethodView, region: Block, site: Site, reasons: list[str]
     ) -> bool:
-        moved = move_block(self.source, region.first, region.last, _UNNAMED, base_indent=self.column, flow=view.flow)
+        wanted = self._wanted_name(spec, site, region)
+        unnamed = _placeholder(wanted, self.source)
+        moved = move_block(self.source, region.first, region.last, unnamed, base_indent=self.column, flow=view.flow)
         if isinstance(moved, Refusal):
             reasons.append(moved.reason)
             return False
         hook = self._same_hook(spec, moved.hook)
         if hook is not None:
             stays = move_block(
-                self.source, region.first, region.last, _UNNAMED, base_indent=self.column, comments_stay=True
+                self.source, region.first, region.last, unnamed, base_indent=self.column, comments_stay=True
             )
             moved = stays if not isinstance(stays, Refusal) else moved
         else:
-            hook = self._add(spec, absence, self._wanted_name(spec, site, region), moved.hook, view.aliases)
-        self.source = moved.method.replace(_UNNAMED, hook)
+            hook = self._add(spec, absence, wanted, unnamed, moved.hook, view.aliases)
+        self.source = moved.method.replace(unnamed, hook)
         self._record(spec, hook, site, "block", False)
         return True
 
     def _move_expression(
         self, spec: AdapterSpec, absence: Absence, view: MethodView, region: Expression, site: Site, reasons: list[str]
     ) -> bool:
-        moved = extract_expression(self.source, span_of(region.node), _UNNAMED, flow=view.flow)
+        wanted = site.subject.strip("_")
+        unnamed = _placeholder(wanted, self.source)
+        moved = extract_expression(self.source, span_of(region.node), unnamed, flow=view.flow)
         if isinstance(moved, Refusal):
             reasons.append(moved.reason)
             return False
         hook = self._same_hook(spec, moved.hook) if "#" not in moved.hook else None
-        hook = hook or self._add(spec, absence, site.subject.strip("_"), moved.hook, view.aliases)
-        self.source = moved.method.replace(_UNNAMED, hook)
+        hook = hook or self._add(spec, absence, wanted, unnamed, moved.hook, view.aliases)
+        self.source = moved.method.replace(unnamed, hook)
         self._record(spec, hook, site, "expression", False)
         return True
 
@@ -593,11 +597,12 @@ class _Method:
         spec: AdapterSpec,
         absence: Absence,
         wanted: str,
+        unnamed: str,
         source: str,
         aliases: frozenset[str],
         asked: bool = True,
     ) -> str:
-        """Put an adapter method (without name in `source`) into its adapter; the name it gets."""
+        """Put an adapter method (called `unnamed` in `source`) into its adapter; the name it gets."""
         package = self.extractor.adapters
         existing = package.hooks()
         name = wanted
@@ -608,7 +613,7 @@ class _Method:
         number = 2
         while name in existing:
             name, number = f"{wanted}_in_{self.name.strip('_')}_{number}", number + 1
-        named = source.replace(_UNNAMED, name)
+        named = source.replace(unnamed, name)
         origin = f'"""Moved from {self.runner.name}.{self.name}."""'
         named = _with_docstring(named, origin)
         self.extractor.result.models.update((name, alias) for alias in aliases)
@@ -618,6 +623,14 @@ class _Method:
 
     def _record(self, spec: AdapterSpec, hook: str, site: Site, kind: str, delegate: bool) -> None:
         self.extractor.result.moves.append(Move(self.phase, self._in_file(site), spec.class_name, hook, kind, delegate))
+
+
+def _placeholder(wanted: str, source: str) -> str:
+    """A name as long as the wanted one, so that lines break where they will, which the source does not have."""
+    name = ("Zz9q_" * 40)[: max(len(wanted), 6)]
+    while name in source:
+        name += "Z"
+    return name
 
 
 def _with_docstring(source: str, docstring: str) -> str:

@@ -111,10 +111,10 @@ class MethodView:
             for later in range(stop + 1, min(len(body), stop + _MAX_GROWTH) + 1):
                 first, last = first_line(body[stop]), body[later - 1].end_lineno or 0
                 run = body[index:later]
-                if any(first <= line <= last for line in own) and self._is_the_adapters(run, absence):
-                    if not ends_method(run, self.receiver, absence, self.aliases):
-                        stop, grown = later, True
-                        break
+                joins = any(first <= line <= last for line in own) and self._is_the_adapters(run, absence)
+                if joins and not ends_method(run, self.receiver, absence, self.aliases):
+                    stop, grown = later, True
+                    break
         return stop
 
     def _forward(self, body: list[ast.stmt], index: int, absence: Absence) -> int | None:
