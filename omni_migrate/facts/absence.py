@@ -227,7 +227,8 @@ class _Evaluator:
                 ]
                 if isinstance(value, Known) and value.value is None and all(tested) and not _NONE_IS_ONE & set(tested):
                     return Known(False)
-                if value is MODEL and self.absence.class_names.issuperset(tested):
+                # a subclass is one too, under a name that nobody registered: no default can be made of it
+                if value is MODEL and self.absence.class_names.issuperset(tested) and not self.exact:
                     return Known(False)
         for argument in arguments:
             value = self.value(argument, env)

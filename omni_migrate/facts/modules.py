@@ -54,12 +54,13 @@ class Module:
                 target = alias.name if alias.asname else bound
                 found[bound] = ImportedName(target, None, node, alias)
         elif isinstance(node, ast.ImportFrom):
-            base = self._absolute(node)
+            base = self.absolute(node)
             for alias in node.names:
                 found[alias.asname or alias.name] = ImportedName(base, alias.name, node, alias)
         return found
 
-    def _absolute(self, node: ast.ImportFrom) -> str:
+    def absolute(self, node: ast.ImportFrom) -> str:
+        """The full name of the module that a `from` import names, relative or not."""
         if not node.level:
             return node.module or ""
         parts = self.name.split(".")

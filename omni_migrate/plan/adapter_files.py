@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import posixpath
+import re
 import symtable
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from importlib import resources
 from omni_migrate.checks.format import format_many
 from omni_migrate.facts.absence import Absence, default_body
 from omni_migrate.facts.flow import FunctionNode, argument_names
-from omni_migrate.facts.modules import ImportedName, Module, Modules, module_level, module_name
+from omni_migrate.facts.modules import ImportedName, Module, Modules, module_level, module_name, split_lines
 from omni_migrate.knowledge import AdapterSpec
 from omni_migrate.plan.method_text import find_class, replace_lines, shift
 from omni_migrate.plan.workspace import Workspace
@@ -25,6 +26,7 @@ PROTOCOL_METHODS = (
 )  # fmt: skip
 _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__"}
 _FUTURE = "from __future__ import annotations\n"
+_RELATIVE = re.compile(r"from\s*\.[.\s\w]*?\s*\bimport\b")
 _PROTOCOL, _DEFAULT = "ModelRunnerAdapter", "DefaultModelRunnerAdapter"
 
 
@@ -103,6 +105,7 @@ class AdapterPackage:
         path = f"{folder}/{spec.name}.py"
         if not self.workspace.exists(path):
             self._create_adapter(spec, path, registered, folder)
+        hook_source = _with_absolute_imports(hook_source, origin)
         function = _function(hook_source)
         module = self._module(path)
         imports = _Imports(origin, module)
@@ -114,7 +117,12 @@ class AdapterPackage:
         text = _with_method(module, module.text, class_of(spec, folder, self.folder), hook_source)
         self.write(path, imports.written(text))
         if asked:
-            self._set_default(function, spec, absence, aliases, folder)
+            self._set_default(function, spec, absence, aliases, folder, origin)
+
+    def means_the_same(self, source: str, origin: Module, path: str) -> bool:
+        """Whether the names in a runner's code refer to what they refer to in the adapter file `path`."""
+        needed = names_needed(source)
+        return all(_meaning(origin, name) == _meaning(self._module(path), name) for name in needed.runtime)
 
     def _module(self, path: str) -> Module:
         module = self.modules.get(path)
@@ -169,7 +177,13 @@ class AdapterPackage:
         self.write(f"{folder}/__init__.py", text)
 
     def _set_default(
-        self, hook: FunctionNode, spec: AdapterSpec, absence: Absence, aliases: frozenset[str], folder: str
+        self,
+        hook: FunctionNode,
+        spec: AdapterSpec,
+        absence: Absence,
+        aliases: frozenset[str],
+        folder: str,
+        origin: Module,
     ) -> None:
         path = f"{self.folder}/base.py"
         body = default_body(hook, absence, aliases) if spec.default == "derived" else None
@@ -179,6 +193,11 @@ class AdapterPackage:
             module = module_name(f"{folder}/{spec.name}.py")
             body = [f"from {module} import {owner}", "", f"return {owner}().{hook.name}({call})"]
         lines = "".join(f"    {line}\n" if line else "\n" for line in body) or "    pass\n"
+        base = self._module(path)
+        imports = _Imports(origin, base)
+        for name in sorted(_names_of_defaults(hook)):
+            imports.add(name, only_type=False)
+        self.write(path, imports.written(base.text))
         self._replace_or_append(path, _DEFAULT, hook.name, f"def {hook.name}({signature}):\n{lines}")
         if hook.name in PROTOCOL_METHODS:
             protocol = find_class(self._module(path).tree, _PROTOCOL)
@@ -305,6 +324,42 @@ def class_of(spec: AdapterSpec, folder: str, shared: str) -> str:
         parts[parts.index("platforms") + 1] if "platforms" in parts else posixpath.basename(posixpath.dirname(folder))
     )
     return f"{platform.title()}{spec.class_name}"
+
+
+def _meaning(module: Module, name: str) -> object:
+    """What a module-level name refers to: where it is imported from, or the code of a module's own logger."""
+    imported = module.imports.get(name)
+    if imported is not None:
+        return imported.module, imported.name
+    definition = _module_definition(module, name)
+    if definition is not None and _is_per_module(definition):
+        return ast.unparse(definition)
+    return module.name, name
+
+
+def _names_of_defaults(function: FunctionNode) -> set[str]:
+    defaults = [*function.args.defaults, *filter(None, function.args.kw_defaults), *function.decorator_list]
+    return {n.id for default in defaults for n in ast.walk(default) if isinstance(n, ast.Name)} - _BUILTINS
+
+
+def names_at_definition(source: str, origin: Module) -> list[str]:
+    """Names in a method's default values and decorators that only the runner's module can tell.
+
+    They are needed when the adapter's class is made, and then the runner's module is not there yet.
+    """
+    names = sorted(_names_of_defaults(_function(source)))
+    return [name for name in names if name not in origin.imports or _is_conditional(origin, origin.imports[name])]
+
+
+def _with_absolute_imports(source: str, origin: Module) -> str:
+    """Imports inside a method, relative to the runner's package, written so that they hold anywhere."""
+    lines = split_lines(source)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            line = lines[node.lineno - 1].encode()
+            head, rest = line[: node.col_offset].decode(), line[node.col_offset :].decode()
+            lines[node.lineno - 1] = head + _RELATIVE.sub(f"from {origin.absolute(node)} import", rest, count=1)
+    return "".join(lines)
 
 
 @dataclass(frozen=True)

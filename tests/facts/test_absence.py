@@ -1,4 +1,4 @@
-"""What a hook does for a model without the adapter: decided where it can be proved, left to the hook where it cannot."""
+"""What a hook does for a model without the adapter: decided where it is proved, left to the hook where it is not."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ CLASS_TESTS = [
     ("if type(runner.model).__name__ in ('Special', 'Other'):\n    runner.note()", []),
     ("if 'Special' != type(model).__name__:\n    return a\nrunner.note()", ["return a"]),
     ("name = type(model).__name__\nif name not in ['Other']:\n    return a\nrunner.note()", ["return a"]),
-    ("if isinstance(model, Special):\n    runner.note()", []),
-    ("if isinstance(model, (Special, models.Other)):\n    runner.note()", []),
     # one of the names is another adapter's
     ("if type(model).__name__ in ('Special', 'Third'):\n    runner.note()", None),
-    ("if isinstance(model, (Special, Third)):\n    runner.note()", None),
+    # a subclass has another name
+    ("if isinstance(model, Special):\n    runner.note()", None),
+    ("if isinstance(model, (Special, models.Other)):\n    runner.note()", None),
     # part of a name is other classes' too
     ("if 'Special' in type(model).__name__:\n    runner.note()", None),
     ("if type(model).__name__ in 'Special':\n    runner.note()", None),
