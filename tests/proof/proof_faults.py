@@ -132,7 +132,12 @@ class _Planter(ast.NodeTransformer):
         return replacement if replacement is not node else visited
 
 
-EQUIVALENT: dict[str, str] = {}
+EQUIVALENT = {
+    "bound moved: num_computed_tokens + num_scheduled_tokens > num_prompt_tokens": (
+        "where the span ends with the prompt, both branches find the whole span in the prompt"
+    ),
+    "bound moved: idx < len(valid_sampled_token_ids)": "a row per request: no index is as long as the list",
+}
 """Faults that change nothing, by key, each with the reason."""
 
 

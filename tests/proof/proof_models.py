@@ -46,8 +46,9 @@ class SeededLoader(DummyModelLoader):
 
 
 def runtime(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The keyword arguments which omni adds to a forward call."""
-    return {key: kwargs[key] for key in RUNTIME_KWARGS if key in kwargs}
+    """The keyword arguments which omni adds to a forward call, and what the sampler will know of past tokens."""
+    history = getattr(kwargs.get("sampling_metadata"), "output_token_ids", None)
+    return {"history": history, **{key: kwargs[key] for key in RUNTIME_KWARGS if key in kwargs}}
 
 
 class TinyPlain(Qwen2ForCausalLM):
@@ -60,14 +61,12 @@ class TinyPlain(Qwen2ForCausalLM):
         return super().forward(input_ids, positions, intermediate_tensors, inputs_embeds)
 
 
-class TinyTalker(Qwen2ForCausalLM):
-    """Scalar `preprocess`, `talker_mtp`, `postprocess` and multimodal outputs, phase-aware as the contract says."""
+class TinyHooks(Qwen2ForCausalLM):
+    """Scalar `preprocess`, `postprocess` and multimodal outputs, phase-aware as the contract says; no talker."""
 
     has_preprocess = True
     has_postprocess = True
     have_multimodal_outputs = True
-    talker_mtp_output_key = ("codes", "audio")
-    talker_mtp_graph_safe = False
 
     def __init__(self, *, vllm_config, prefix=""):
         super().__init__(vllm_config=vllm_config, prefix=prefix)
@@ -124,6 +123,32 @@ class TinyTalker(Qwen2ForCausalLM):
             embeds = torch.cat([embeds[:prompt_part] + text[computed : computed + prompt_part], embeds[prompt_part:]])
         return input_ids, embeds, {"meta": {"prefilled": computed + span}, "trail": [embeds[-1:]]}
 
+    def forward(self, input_ids, positions, intermediate_tensors=None, inputs_embeds=None, **kwargs):
+        record("forward", input_ids=input_ids, positions=positions, inputs_embeds=inputs_embeds, kwargs=runtime(kwargs))
+        hidden = self.backbone(input_ids, positions, intermediate_tensors, inputs_embeds)
+        return self.envelope(hidden, kwargs.get("runtime_additional_information") or [])
+
+    def backbone(self, input_ids, positions, intermediate_tensors, inputs_embeds):
+        return super().forward(input_ids, positions, intermediate_tensors, inputs_embeds)
+
+    def envelope(self, hidden, infos):
+        none = torch.full((1, CODEBOOKS), -1)
+        codes = [info.get("codes", {}).get("audio", none) for info in infos]
+        return OmniOutput(
+            text_hidden_states=hidden, multimodal_outputs={"codes": {"audio": codes}, "probe": hidden[:, :4].clone()}
+        )
+
+    def postprocess(self, hidden_states, multimodal_outputs=None, **info):
+        record("postprocess", hidden=hidden_states, outputs=multimodal_outputs, info=info)
+        return {"hidden_states": {"last": hidden_states[-1:].clone()}}
+
+
+class TinyTalker(TinyHooks):
+    """The same with `talker_mtp`."""
+
+    talker_mtp_output_key = ("codes", "audio")
+    talker_mtp_graph_safe = False
+
     def talker_mtp(self, input_ids, inputs_embeds, last_talker_hidden, text_step, **kwargs):
         record(
             "talker_mtp",
@@ -153,25 +178,6 @@ class TinyTalker(Qwen2ForCausalLM):
             hidden, embeds = hidden + self.code_emb[book][code], embeds + self.code_emb[book][code]
         return embeds + text_step, torch.stack(codes, -1)
 
-    def forward(self, input_ids, positions, intermediate_tensors=None, inputs_embeds=None, **kwargs):
-        record("forward", input_ids=input_ids, positions=positions, inputs_embeds=inputs_embeds, kwargs=runtime(kwargs))
-        hidden = self.backbone(input_ids, positions, intermediate_tensors, inputs_embeds)
-        return self.envelope(hidden, kwargs.get("runtime_additional_information") or [])
-
-    def backbone(self, input_ids, positions, intermediate_tensors, inputs_embeds):
-        return super().forward(input_ids, positions, intermediate_tensors, inputs_embeds)
-
-    def envelope(self, hidden, infos):
-        none = torch.full((1, CODEBOOKS), -1)
-        codes = [info.get("codes", {}).get("audio", none) for info in infos]
-        return OmniOutput(
-            text_hidden_states=hidden, multimodal_outputs={"codes": {"audio": codes}, "probe": hidden[:, :4].clone()}
-        )
-
-    def postprocess(self, hidden_states, multimodal_outputs=None, **info):
-        record("postprocess", hidden=hidden_states, outputs=multimodal_outputs, info=info)
-        return {"hidden_states": {"last": hidden_states[-1:].clone()}}
-
 
 class TinyBatched(TinyTalker):
     """`preprocess_decode_batch` with MTP: five results."""
@@ -186,10 +192,8 @@ class TinyBatched(TinyTalker):
         return input_ids + 1, embeds, last, step, [row[3] for row in rows]
 
 
-class TinyBatchedNoMtp(TinyTalker):
+class TinyBatchedNoMtp(TinyHooks):
     """`preprocess_decode_batch` without MTP: three results."""
-
-    talker_mtp = None
 
     def preprocess_decode_batch(self, *, input_ids, req_infos):
         record("preprocess_decode_batch", input_ids=input_ids, infos=req_infos)
@@ -205,10 +209,8 @@ class TinyNoPost(TinyTalker):
     omni_pooler_payload_include_hidden = False
 
 
-class MiMoAudioForConditionalGeneration(TinyTalker):
+class MiMoAudioForConditionalGeneration(TinyHooks):
     """Ours; the published runners test this class's name."""
-
-    talker_mtp = None
 
 
 class TinyMRope(TinyTalker):
@@ -333,6 +335,10 @@ class TinyEveryProbe(TinyTalker):
         record("prepare_runner_inputs", input_ids=input_ids, positions=positions, **kwargs)
         return input_ids, positions
 
+    def get_kv_transfer_metadata(self, req_id, num_computed_tokens=None):
+        record("get_kv_transfer_metadata", req_id=req_id, computed=num_computed_tokens)
+        return {"computed": num_computed_tokens} if num_computed_tokens % 2 else None
+
     def flush_pending_metadata(self, req_ids):
         record("flush_pending_metadata", req_ids=req_ids)
 
@@ -357,7 +363,7 @@ class TinyEveryProbe(TinyTalker):
 
 
 class TinyReplace(TinyTalker):
-    """Each new payload replaces the request's info; postprocess sees neither hidden states nor infos."""
+    """Each new payload replaces the request's info; postprocess sees neither hidden states nor infos; MTP is None."""
 
     talker_mtp = None
     replace_runtime_additional_information = True
@@ -385,10 +391,17 @@ class TinySampler(TinyTalker):
         return SamplerOutput(sampled_token_ids=sampled.to(torch.int32), logprobs_tensors=None)
 
 
-class TinyPostSample(TinyTalker):
-    """Makes its codes after sampling, for requests of a duplex data plane."""
+class TinyDuplexSampler(TinySampler):
+    """Prepares its sampler for requests of a duplex data plane."""
 
-    talker_mtp = None
+    def prepare_duplex_sampling(self, logits, sampling_metadata, rows):
+        record("prepare_duplex_sampling", logits=logits, rows=[repr(row) for row in rows])
+        for row in rows:
+            logits[row.row_idx, 7:11] += 100.0
+
+
+class TinyPostSample(TinyHooks):
+    """Makes its codes after sampling, for requests of a duplex data plane."""
 
     def post_sample_talker_mtp(self, *, input_ids, hidden_states, req_ids, req_infos):
         record("post_sample_talker_mtp", input_ids=input_ids, hidden=hidden_states, req_ids=req_ids, infos=req_infos)
@@ -476,6 +489,7 @@ class TinyCode2WavHooks(TinyCode2WavDict):
 
 MODELS = (
     TinyPlain,
+    TinyHooks,
     TinyTalker,
     TinyBatched,
     TinyBatchedNoMtp,
@@ -491,6 +505,7 @@ MODELS = (
     TinyEveryProbe,
     TinyReplace,
     TinySampler,
+    TinyDuplexSampler,
     TinyPostSample,
     TinyCode2WavTensor,
     TinyCode2WavList,

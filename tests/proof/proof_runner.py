@@ -17,6 +17,7 @@ import vllm_omni
 import vllm_omni.platforms
 from proof_scenarios import Scenario
 from proof_trace import PHASE, SEEN, fingerprint, record
+from vllm.compilation import monitor
 from vllm.compilation.cuda_graph import CUDAGraphWrapper
 from vllm.config import CUDAGraphMode
 from vllm.distributed import parallel_state
@@ -39,7 +40,8 @@ class EagerGraphWrapper(CUDAGraphWrapper):
     def __call__(self, *args, **kwargs):
         context = get_forward_context()
         mode, batch = context.cudagraph_runtime_mode.name, repr(context.batch_descriptor)
-        record("graph wrapper", wrapped_for=self.runtime_mode.name, mode=mode, batch=batch)
+        allowed = monitor.cudagraph_capturing_enabled
+        record("graph wrapper", wrapped_for=self.runtime_mode.name, mode=mode, batch=batch, allowed=allowed)
         SEEN[f"graph wrapper in mode {mode}"] += 1
         return self.runnable(*args, **kwargs)
 
@@ -92,6 +94,17 @@ class FakeFeature(SimpleNamespace):
         return cls(data=SimpleNamespace(get_data=lambda: data), identifier=f"image-{index}")
 
 
+class KvTransferNotes:
+    """In place of the manager that sends a finished request's KV to the next stage: notes what it is handed."""
+
+    def handle_finished_requests_kv_transfer(self, *, finished_reqs, request_id_resolver, block_size, **_others):
+        ids = {req_id: request_id_resolver(req_id) for req_id in finished_reqs}
+        record("kv transfer", requests=finished_reqs, resolved=ids, block_size=block_size)
+        if any(data.get("custom_metadata") for data in finished_reqs.values()):
+            SEEN["kv metadata merged"] += 1
+        return list(ids)
+
+
 class ProofMixin:
     """Over an omni runner and vLLM's CPU runner: sets up, hands in payloads, and writes down each step."""
 
@@ -136,6 +149,12 @@ class ProofMixin:
 
     def execute_model(self, scheduler_output, *args, **kwargs):
         self.proof_step = None
+        if CURRENT[0].kv_transfer:
+            self.kv_transfer_manager = KvTransferNotes()
+            ended = sorted(scheduler_output.finished_req_ids & self.requests.keys())
+            scheduler_output.finished_requests_needing_kv_transfer = {
+                req_id: {"block_ids": [1], "seq_len": self.requests[req_id].num_computed_tokens} for req_id in ended
+            }
         if scheduler_output.total_num_scheduled_tokens > 0:
             self._note_schedule(scheduler_output)
         return super().execute_model(scheduler_output, *args, **kwargs)
@@ -228,8 +247,9 @@ def dummy_run(runner: ProofMixin) -> None:
     kept = compilation.cudagraph_capture_sizes, compilation.cudagraph_num_of_warmups
     if CURRENT[0].full_graphs:
         compilation.cudagraph_capture_sizes, compilation.cudagraph_num_of_warmups = [1, 2, 4], 1
+    monitor.set_cudagraph_capturing_enabled(False)
     with mock.patch.object(parallel_state, "graph_capture", lambda device: nullcontext()):
-        record("capture_model", result=runner.capture_model())
+        record("capture_model", result=runner.capture_model(), allowed=monitor.cudagraph_capturing_enabled)
     compilation.cudagraph_capture_sizes, compilation.cudagraph_num_of_warmups = kept
 
 
@@ -237,4 +257,5 @@ def shut_down(runner: ProofMixin) -> None:
     """Release the runner, and note what it leaves."""
     PHASE[0] = "shutdown"
     runner.shutdown()
-    record("shutdown", model_gone=runner.model is None, infos=runner.model_intermediate_buffer)
+    left = {name: getattr(runner, name, "absent") for name in ("model", "has_talker_mtp", "talker_mtp", "input_ids")}
+    record("shutdown", left=left, infos=runner.model_intermediate_buffer)

@@ -39,6 +39,7 @@ class Scenario:
     mm_features: bool = False
     duplex: bool = False
     full_graphs: bool = False
+    kv_transfer: bool = False
     seeded: tuple[int, ...] = ()
     dummy_run: bool = True
     rounds: int = 1
@@ -95,6 +96,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # A runner that batches decode rows only with MTP takes the scalar hook here; either way it decodes.
     Scenario("batch-hook-no-mtp", "TinyBatchedNoMtp", (*CHUNKED, "decode hook"), max_tokens=5, chunk=3),
+    Scenario("hooks-only", "TinyHooks", (*CHUNKED, "preprocess", "postprocess", "scalar decode"), prompt_embeds=True),
     Scenario("no-postprocess", "TinyNoPost", (*CHUNKED, *MTP), max_tokens=5, chunk=3),
     Scenario(
         "mimo",
@@ -156,8 +158,12 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "every-probe",
         "TinyEveryProbe",
-        (*CHUNKED, *MTP, "preprocess_batch", "make_omni_output", "on_requests_finished", "cached infos merged"),
+        (
+            *(*CHUNKED, *MTP, "preprocess_batch", "make_omni_output"),
+            *("on_requests_finished", "cached infos merged", "kv metadata merged"),
+        ),
         cached_infos=True,
+        kv_transfer=True,
         model_config={"has_sampling_extra_args": True},
     ),
     Scenario(
@@ -169,6 +175,13 @@ SCENARIOS: tuple[Scenario, ...] = (
         model_buffer=True,
     ),
     Scenario("own-sampler", "TinySampler", (*CHUNKED, "model sampler"), only_if=("prefer_model_sampler",)),
+    Scenario(
+        "duplex-sampler",
+        "TinyDuplexSampler",
+        (*CHUNKED, "model sampler", "prepare_duplex_sampling"),
+        only_if=("_apply_duplex_sampling",),
+        duplex=True,
+    ),
     Scenario(
         "post-sample",
         "TinyPostSample",
