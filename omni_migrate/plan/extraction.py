@@ -38,7 +38,7 @@ from omni_migrate.plan.method_text import cut, method_span, replace_lines, shift
 from omni_migrate.plan.regions import Block, Expression, MethodView
 from omni_migrate.plan.test_files import TESTS, adapter_test, delegate_of, own_defaults, registry_test
 from omni_migrate.plan.unused_imports import without_unused_imports
-from omni_migrate.plan.wiring import import_platform_adapters, wire
+from omni_migrate.plan.wiring import dispatched_hooks, import_platform_adapters, wire
 from omni_migrate.plan.workspace import decode
 
 PLATFORM_PHASE = 7
@@ -152,6 +152,7 @@ class Extractor:
             for folder in sorted({self.adapters.folder_of(r.path) for r in self.runners if r.platform}):
                 own = [r for r in self.runners if r.platform and self.adapters.folder_of(r.path) == folder]
                 import_platform_adapters(self.modules, own, self.adapters.module, folder)
+        self.adapters.answer_for(self._dispatched())
         self._write_tests(number)
         self.adapters.format()
 
@@ -190,6 +191,14 @@ class Extractor:
                 if first is not function and normal_form(first) != normal_form(function):
                     self._overridden.add(function.name)
         return functions
+
+    def _dispatched(self) -> set[str]:
+        """The adapter methods that the runners call."""
+        modules = (self.modules.get(runner.path) for runner in self.runners)
+        found = [
+            module.classes.get(r.name) for module, r in zip(modules, self.runners, strict=True) if module is not None
+        ]
+        return set().union(*(dispatched_hooks(node) for node in found if node is not None))
 
     def folding(self) -> dict[str, FunctionNode]:
         """The methods that are the same on every runner, so that a call of one can be looked into."""
@@ -353,13 +362,17 @@ class Extractor:
             if len(function.args.args) < 2:
                 continue
             receiver = function.args.args[1].arg
+            first, last = method_span(function)
+            lines = "".join(module.lines[first - 1 : last])
+            if not any(f".{name}(" in lines for name in gone):
+                continue
             own = {name: move.hook for name, move in gone.items() if move.adapter in node.name}
             source = cut(module.lines, function)
             rewired = rewire_calls(source, receiver, own, target="self")
             others = {name: move.hook for name, move in gone.items() if move.adapter not in node.name}
             rewired = rewire_calls(rewired, receiver, others)
             if rewired != source:
-                text = replace_lines(text, *method_span(function), shift(rewired, function.col_offset), "\n")
+                text = replace_lines(text, first, last, shift(rewired, function.col_offset), "\n")
         return text
 
     def _write_tests(self, number: int) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from omni_migrate.facts.modules import Module
 from omni_migrate.plan.method_text import replace_lines
 
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _ANNOTATION = re.compile(r"[A-Z_a-z][\w.]*(\[[\w.,| \[\]]*\])?( ?\| ?[\w.\[\], ]+)*")
 
 
@@ -23,19 +24,22 @@ def without_unused_imports(before: Module, after: Module, imported_elsewhere: Ca
     newline = after.file.newline
     for node in sorted(_removable(after.tree), key=lambda n: -n.lineno):
         left_over = [alias for alias in node.names if _is_left_over(alias, used_before, used_after)]
-        if not left_over or _shares_a_line(after, node) or _has_comment(after, node):
+        if not left_over or _shares_a_line(after, node):
             continue
+        comments = _comments(after, node)
         kept = [alias for alias in node.names if alias not in left_over]
         for alias in left_over:
             if imported_elsewhere(alias.asname or alias.name):  # written as the re-export that it has become
                 kept.append(ast.alias(alias.name, alias.asname or alias.name))
         first, last = node.lineno, node.end_lineno or node.lineno
         if kept:
-            text = replace_lines(text, first, last, _written(node, kept), newline)
+            text = replace_lines(text, first, last, comments + _written(node, kept), newline)
             continue
         block = _only_statement_of(after.tree, node)
         if block is None:
-            text = replace_lines(text, first, last, "", newline)
+            text = replace_lines(text, first, last, comments, newline)
+        elif comments:
+            text = replace_lines(text, first, last, f"{comments}{' ' * node.col_offset}pass\n", newline)
         elif not block.orelse and _used_once(after.tree, block):
             text = _without_block(text, after, block)
         else:
@@ -44,15 +48,14 @@ def without_unused_imports(before: Module, after: Module, imported_elsewhere: Ca
 
 
 def _used(tree: ast.Module) -> set[str]:
-    """Names a module uses: as names, in string annotations, in __all__."""
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store)}
+    """Names a module uses: as names, and as what a string annotation or an entry of __all__ may mean."""
+    used: set[str] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _ANNOTATION.fullmatch(node.value):
-            try:
-                parsed = ast.parse(node.value.strip(), mode="eval")
-            except (SyntaxError, ValueError):
-                continue
-            used |= {name.id for name in ast.walk(parsed) if isinstance(name, ast.Name)}
+        if isinstance(node, ast.Name):
+            if not isinstance(node.ctx, ast.Store):
+                used.add(node.id)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _ANNOTATION.fullmatch(node.value):
+            used.update(_NAME.findall(node.value))
     return used
 
 
@@ -79,8 +82,11 @@ def _shares_a_line(module: Module, node: ast.stmt) -> bool:
     return ";" in "".join(module.lines[node.lineno - 1 : node.end_lineno]).split("#")[0]
 
 
-def _has_comment(module: Module, node: ast.stmt) -> bool:
-    return "#" in "".join(module.lines[node.lineno - 1 : node.end_lineno])
+def _comments(module: Module, node: ast.stmt) -> str:
+    """The comments of an import, each on a line of its own: they stay where they are."""
+    lines = module.lines[node.lineno - 1 : node.end_lineno]
+    found = (line[line.index("#") :].rstrip() for line in lines if "#" in line)
+    return "".join(f"{' ' * node.col_offset}{comment}\n" for comment in found)
 
 
 def _written(node: ast.ImportFrom | ast.Import, kept: list[ast.alias]) -> str:
