@@ -7,7 +7,7 @@ import builtins
 import posixpath
 import re
 import symtable
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -119,6 +119,21 @@ class AdapterPackage:
         if asked:
             self._set_default(function, spec, absence, aliases, folder, origin)
 
+    def answer_for(self, hooks: Collection[str]) -> None:
+        """Give the default adapter those of the hooks that it lacks: it runs the adapter's code."""
+        path = f"{self.folder}/base.py"
+        existing = self.hooks()
+        default = find_class(self._module(path).tree, _DEFAULT)
+        have = (
+            {node.name for node in default.body if isinstance(node, ast.FunctionDef)} if default is not None else set()
+        )
+        for name in sorted(existing.keys() & set(hooks) - have):
+            module = self._module(existing[name].path)
+            for owner in module.classes.values():
+                for node in owner.body:
+                    if isinstance(node, ast.FunctionDef) and node.name == name:
+                        self._write_default(node, _run_by(owner.name, module, node), module)
+
     def means_the_same(self, source: str, origin: Module, path: str) -> bool:
         """Whether the names in a runner's code refer to what they refer to in the adapter file `path`."""
         needed = names_needed(source)
@@ -185,13 +200,15 @@ class AdapterPackage:
         folder: str,
         origin: Module,
     ) -> None:
-        path = f"{self.folder}/base.py"
         body = default_body(hook, absence, aliases) if spec.default == "derived" else None
-        signature, call = _bare_signature(hook)
         if body is None:
             owner = class_of(spec, folder, self.folder)
-            module = module_name(f"{folder}/{spec.name}.py")
-            body = [f"from {module} import {owner}", "", f"return {owner}().{hook.name}({call})"]
+            body = _run_by(owner, self._module(f"{folder}/{spec.name}.py"), hook)
+        self._write_default(hook, body, origin)
+
+    def _write_default(self, hook: FunctionNode, body: Sequence[str], origin: Module) -> None:
+        path = f"{self.folder}/base.py"
+        signature, _ = _bare_signature(hook)
         lines = "".join(f"    {line}\n" if line else "\n" for line in body) or "    pass\n"
         base = self._module(path)
         imports = _Imports(origin, base)
@@ -326,6 +343,12 @@ def class_of(spec: AdapterSpec, folder: str, shared: str) -> str:
     return f"{platform.title()}{spec.class_name}"
 
 
+def _run_by(owner: str, module: Module, hook: FunctionNode) -> list[str]:
+    """The body of a default that runs an adapter's own code, whose guards decide."""
+    _, call = _bare_signature(hook)
+    return [f"from {module.name} import {owner}", "", f"return {owner}().{hook.name}({call})"]
+
+
 def _meaning(module: Module, name: str) -> object:
     """What a module-level name refers to: where it is imported from, or the code of a module's own logger."""
     imported = module.imports.get(name)
@@ -338,8 +361,12 @@ def _meaning(module: Module, name: str) -> object:
 
 
 def _names_of_defaults(function: FunctionNode) -> set[str]:
-    defaults = [*function.args.defaults, *filter(None, function.args.kw_defaults), *function.decorator_list]
-    return {n.id for default in defaults for n in ast.walk(default) if isinstance(n, ast.Name)} - _BUILTINS
+    defaults = [*function.args.defaults, *filter(None, function.args.kw_defaults)]
+    return _names_in(defaults)
+
+
+def _names_in(nodes: Iterable[ast.expr]) -> set[str]:
+    return {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)} - _BUILTINS
 
 
 def names_at_definition(source: str, origin: Module) -> list[str]:
@@ -347,7 +374,8 @@ def names_at_definition(source: str, origin: Module) -> list[str]:
 
     They are needed when the adapter's class is made, and then the runner's module is not there yet.
     """
-    names = sorted(_names_of_defaults(_function(source)))
+    function = _function(source)
+    names = sorted(_names_of_defaults(function) | _names_in(function.decorator_list))
     return [name for name in names if name not in origin.imports or _is_conditional(origin, origin.imports[name])]
 
 

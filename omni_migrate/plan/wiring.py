@@ -58,7 +58,7 @@ def import_platform_adapters(modules: Modules, runners: Sequence[RunnerClass], p
     for runner in runners:
         module = modules.get(runner.path)
         node = module.classes.get(runner.name) if module else None
-        if module is None or node is None or not hooks & _dispatched(node):
+        if module is None or node is None or not hooks & dispatched_hooks(node):
             continue
         if _reaches(modules, module, platform, posixpath.dirname(posixpath.dirname(folder))):
             continue
@@ -78,7 +78,7 @@ def _hooks_below(modules: Modules, folder: str) -> set[str]:
     return {method.name for node in classes for method in node.body if isinstance(method, ast.FunctionDef)}
 
 
-def _dispatched(node: ast.ClassDef) -> set[str]:
+def dispatched_hooks(node: ast.ClassDef) -> set[str]:
     """The adapter methods that a class calls on its `_adapter`."""
     return {
         n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute) and getattr(n.value, "attr", None) == "_adapter"
