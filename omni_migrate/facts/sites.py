@@ -69,13 +69,15 @@ class Claims:
             words.update(spec.capabilities, spec.class_names, spec.metadata, spec.state, spec.methods)
         return re.compile("|".join(sorted(map(re.escape, words), key=len, reverse=True)) or "(?!)")
 
-    def of_class(self, name: str) -> str:
-        """The adapter of a model class; one is proposed if nobody claims it."""
-        if name not in self.class_names:
-            spec = proposed_adapter(name)
+    def of_classes(self, names: Sequence[str]) -> str:
+        """The adapter of model classes that one test names; one is proposed for them if nobody claims any."""
+        claimed = [self.class_names[name] for name in names if name in self.class_names]
+        if not claimed:
+            spec = proposed_adapter(names)
             self.specs.setdefault(spec.name, spec)
-            self.class_names[name] = spec.name
-        return self.class_names[name]
+            self.class_names.update(dict.fromkeys(names, spec.name))
+            claimed = [spec.name]
+        return claimed[0]
 
 
 def methods_of(node: ast.ClassDef) -> Iterator[FunctionNode]:
@@ -254,10 +256,11 @@ def _call_sites(
         return
     if isinstance(node.func, ast.Name) and node.func.id == "isinstance" and len(node.args) == 2:
         if is_model(node.args[0], receiver, aliases):
-            for tested in node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]:
-                class_name = tested.attr if isinstance(tested, ast.Attribute) else getattr(tested, "id", "")
-                if class_name and class_name not in _WRAPPERS:
-                    yield "model-class-test", class_name, claims.of_class(class_name), node
+            tested = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]
+            names = [n.attr if isinstance(n, ast.Attribute) else getattr(n, "id", "") for n in tested]
+            names = [name for name in names if name and name not in _WRAPPERS]
+            for class_name in names:
+                yield "model-class-test", class_name, claims.of_classes(names), node
         return
     called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     if called in helpers:
@@ -283,9 +286,9 @@ def _class_tests(
         return
     for side in sides:
         elements = side.elts if isinstance(side, (ast.Tuple, ast.List, ast.Set)) else [side]
-        for element in elements:
-            if isinstance(element, ast.Constant) and isinstance(element.value, str):
-                yield "model-class-test", element.value, claims.of_class(element.value), node
+        names = [name for name in (_literal([element]) for element in elements) if name is not None]
+        for name in names:
+            yield "model-class-test", name, claims.of_classes(names), node
 
 
 def is_class_name(node: ast.expr, receiver: str, aliases: Collection[str]) -> bool:

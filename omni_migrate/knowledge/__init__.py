@@ -99,15 +99,14 @@ def _spec(entry: Mapping[str, Any]) -> AdapterSpec:
     return AdapterSpec(class_name=entry.get("class", default_class), **values)
 
 
-def proposed_adapter(class_name: str) -> AdapterSpec:
-    """An adapter for a model class that a runner tests by name and nobody claims: `FooForCausalLM` -> foo."""
-    stem = class_name
+def proposed_adapter(class_names: Sequence[str]) -> AdapterSpec:
+    """An adapter for model classes that a runner tests by name and nobody claims: `FooForCausalLM` -> foo."""
+    stem = class_names[0]
     for suffix in ("ForConditionalGeneration", "ForCausalLM", "Model"):
         stem = stem.removesuffix(suffix) or stem
     name = "".join(
         f"_{letter.lower()}" if letter.isupper() and index and not stem[index - 1].isupper() else letter.lower()
         for index, letter in enumerate(stem)
     )
-    return AdapterSpec(
-        name, f"{stem}Adapter", 4, f"What {class_name} needs of the runner", class_names=(class_name,), proposed=True
-    )
+    summary = f"What {' and '.join(class_names)} need{'s' if len(class_names) == 1 else ''} of the runner"
+    return AdapterSpec(name, f"{stem}Adapter", 4, summary, class_names=tuple(class_names), proposed=True)

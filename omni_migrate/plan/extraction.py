@@ -571,7 +571,7 @@ class _Method:
     def _move_expression(
         self, spec: AdapterSpec, absence: Absence, view: MethodView, region: Expression, site: Site, reasons: list[str]
     ) -> bool:
-        wanted = site.subject.strip("_")
+        wanted = f"is_{spec.name}" if site.rule == "model-class-test" else site.subject.strip("_")
         unnamed = _placeholder(wanted, self.source)
         moved = extract_expression(self.source, span_of(region.node), unnamed, flow=view.flow)
         if isinstance(moved, Refusal):
@@ -593,6 +593,8 @@ class _Method:
             fits = method == self.name and (not subject or subject in subjects)
             if fits and (self.runner.platform or name not in taken):
                 return name
+        if site.rule == "model-class-test":
+            return f"{spec.name}_{self.name.strip('_')}"
         return site.subject.strip("_")
 
     def _same_hook(self, spec: AdapterSpec, source: str) -> str | None:

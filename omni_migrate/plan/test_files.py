@@ -52,6 +52,8 @@ def adapter_test(
     imports = ["import importlib"] if delegates else []
     imports += ["from unittest.mock import MagicMock"] if delegates or agreeing else []
     needs = _PLATFORM_PACKAGES.get(platform)
+    if spec.capabilities:
+        text += template_text("test_capabilities.py.txt")
     if delegates:
         rows = "".join(
             f'    ("{module_name(d.path)}", "{d.runner}", "{d.method}", "{d.hook}", {d.positional}, {d.keywords!r}),\n'
