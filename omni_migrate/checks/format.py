@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from omni_migrate.checks.ruff import RuffError, run_ruff
 from omni_migrate.errors import InputError, VerificationError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 _BOM = "\ufeff"
 _CONFIGURATIONS = (".ruff.toml", "ruff.toml", "pyproject.toml")
@@ -52,6 +60,21 @@ def _configuration(root: Path, path: str) -> Path | None:
         folder = folder.parent
 
 
+def _first_party(project: Path, configuration: Path | None) -> list[str]:
+    """The packages that are the project's own: those that its configuration names, and those in its `src` folders."""
+    table: dict[str, Any] = {}
+    if configuration is not None:
+        try:
+            table = tomllib.loads(configuration.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+            return []  # ruff says what is wrong with it
+        table = table.get("tool", {}).get("ruff", {}) if configuration.name == "pyproject.toml" else table
+    isort = table.get("lint", {}).get("isort", {}) or table.get("isort", {})
+    folders = [project / name for name in table.get("src", [".", "src"])]
+    packages = {file.parent.name for folder in folders if folder.is_dir() for file in folder.glob("*/__init__.py")}
+    return sorted(packages.union(isort.get("known-first-party", ())))
+
+
 def _format(
     files: Mapping[str, str], root: Path, configuration: Path | None, line_length_default: int
 ) -> dict[str, str]:
@@ -66,8 +89,10 @@ def _format(
         for path, file in placed.items():
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(files[path].removeprefix(_BOM).encode("utf-8"))
+        # In the project's folder, so that ruff takes the project's own packages for first-party imports: by name,
+        # for a module that is new has no file there yet.
+        options += ["--config", f"lint.isort.known-first-party = {json.dumps(_first_party(project, configuration))}"]
         arguments = [*options, *(str(file) for file in placed.values())]
-        # In the project's folder, so that ruff takes the project's own packages for first-party imports.
         try:
             run_ruff("check", "--select", "I", "--fix-only", "--exit-zero", *arguments, folder=project)
         except RuffError as error:
