@@ -13,8 +13,8 @@ After, in the adapter:
         return getattr(runner.model, "has_preprocess", False)
 
 For a probe in the middle of upstream's code, where no statement belongs to the model alone. Locals that the expression
-reads become parameters, those of a comprehension around it included. What binds a name, or may be evaluated later, is
-refused.
+reads become parameters, those of a comprehension around it included, and in a nested function or lambda the parameters
+of that one. What binds a name, or reads what a nested function takes from around it, is refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,16 @@ import libcst as cst
 
 from codemods.blocks import RenameReceiver, calls_hook, fresh_name, names_in, own_receiver, parse_method
 from codemods.move_block import RECEIVER_NAMES, Moved
-from omni_migrate.facts.flow import FunctionNode, MethodFlow, Refusal, free_names, receiver_of, walk_scope
+from omni_migrate.facts.flow import (
+    FunctionNode,
+    MethodFlow,
+    Refusal,
+    argument_names,
+    bound_names,
+    free_names,
+    receiver_of,
+    walk_scope,
+)
 
 Span = tuple[int, int, int, int]  # first line, first column, last line, last column: as in ast, columns in UTF-8 bytes
 
@@ -55,16 +64,26 @@ def extract_expression(
     if not receiver:
         return Refusal("the function has no receiver", function.lineno)
     expression, statement = _find(function, span)
+    scopes: tuple[ast.AST, ...] = ()
     if expression is None or statement is None:
-        return Refusal("no expression stands there", span[0])
+        expression, scopes = _find_nested(function, span)
+        if expression is None:
+            return Refusal("no expression stands there", span[0])
     refusal = _unmovable(expression, function, flow)
     if refusal is not None:
         return refusal
     if calls_hook([expression], receiver, adapter, hook):
         return Refusal(f"it already calls {adapter}.{hook}", span[0])
-    around = _comprehension_targets(statement, expression)
-    reads = (_free(expression) & (flow.locals | around)) - {receiver}
-    unbound = reads - flow.bound_before(statement) - around
+    if statement is not None:
+        around = _comprehension_targets(statement, expression)
+        reads = (_free(expression) & (flow.locals | around)) - {receiver}
+        unbound = reads - flow.bound_before(statement) - around
+    else:
+        taken, own = _bound_in(scopes)
+        if receiver in taken:
+            return Refusal(f"{receiver} is something else in the nested function", span[0])
+        reads = (_free(expression) & (flow.locals | taken)) - {receiver}
+        unbound = reads - own
     if unbound:
         return Refusal(f"{', '.join(sorted(unbound))} may be unbound where the expression stands", span[0])
     parameters = tuple(sorted(reads, key=flow.order()))
@@ -156,6 +175,47 @@ def _find(function: ast.AST, span: Span) -> tuple[ast.expr | None, ast.stmt | No
                     statement = candidate
             return node, statement
     return None, None
+
+
+def _find_nested(function: ast.AST, span: Span) -> tuple[ast.expr | None, tuple[ast.AST, ...]]:
+    """The outermost expression of that span in a nested scope, and the scopes around it, the innermost last."""
+    pending: list[tuple[ast.AST, tuple[ast.AST, ...]]] = [(node, ()) for node in getattr(function, "body", [])]
+    while pending:
+        node, scopes = pending.pop()
+        if isinstance(node, ast.expr) and span_of(node) == span:
+            return node, scopes
+        for child in ast.iter_child_nodes(node):
+            pending.append((child, (*scopes, node) if _is_inside(child, node) else scopes))
+    return None, ()
+
+
+def _is_inside(child: ast.AST, node: ast.AST) -> bool:
+    """Whether a node opens a scope that has this child of it, as it doesn't have defaults and decorators."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return isinstance(child, ast.stmt)
+    if isinstance(node, ast.Lambda):
+        return child is node.body
+    return isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))
+
+
+def _bound_in(scopes: tuple[ast.AST, ...]) -> tuple[set[str], set[str]]:
+    """Every name that nested scopes bind, and of those the parameters of the innermost that always have a value."""
+    taken: set[str] = set()
+    own: set[str] = set()
+    for scope in scopes:
+        inside: set[str] = set()
+        parameters: set[str] = set()
+        if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            parameters = set(argument_names(scope.args))
+        if isinstance(scope, ast.Lambda):
+            inside = {node.target.id for node in ast.walk(scope.body) if isinstance(node, ast.NamedExpr)}
+        elif isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            inside = bound_names(scope.body)
+        else:
+            inside = {n.id for n in ast.walk(scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        taken |= inside | parameters
+        own = parameters - inside
+    return taken, own
 
 
 def _own_expressions(statement: ast.stmt) -> list[ast.AST]:

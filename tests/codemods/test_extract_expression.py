@@ -33,7 +33,6 @@ def extract(source: str, **options: str) -> Moved | Refusal:
         ("the function has no receiver", "def f():\n    return $g()$\n"),
         ("the function has no receiver", "@staticmethod\ndef f(x):\n    return $g(x)$\n"),
         ("no expression stands there", "def f(self):\n    return self$.g$\n"),
-        ("no expression stands there", "def f(self):\n    return lambda x: $self.g(x)$\n"),
         ("it binds a name, yields or awaits", "def f(self):\n    return ($x := 1$)\n"),
         ("it binds a name, yields or awaits", "def f(self):\n    x = ($yield$)\n"),
         ("it is assigned to", "def f(self):\n    $self.x$ = 1\n"),
@@ -54,6 +53,22 @@ def extract(source: str, **options: str) -> Moved | Refusal:
         (
             "x is shared with a function that outlives the expression",
             "def f(self):\n    x = 1\n    g = $lambda: x$\n    x = 2\n    return g\n",
+        ),
+        (
+            "x may be unbound where the expression stands",
+            "def f(self, x):\n    return lambda: $self.g(x)$\n",
+        ),
+        (
+            "y may be unbound where the expression stands",
+            "def f(self):\n    def g(y):\n        del y\n        return $self.h(y)$\n    return g\n",
+        ),
+        (
+            "y may be unbound where the expression stands",
+            "def f(self):\n    return lambda x: [y for y in x if $self.h(y)$]\n",
+        ),
+        (
+            "self is something else in the nested function",
+            "def f(self):\n    return lambda self: $self.x$\n",
         ),
         (
             "it reads super, which means another class once it is moved",
@@ -90,6 +105,20 @@ def test_refused(reason, source):
             "def f(self, xs):\n    return [self._adapter.hook(self, xs, i) for i in xs]\n",
             "def hook(self, runner, xs, i):\n    return runner.g(i, xs)\n",
             id="the target of a comprehension",
+        ),
+        pytest.param(
+            "def f(self, x):\n    return lambda y: x + y if $hasattr(self.model, y)$ else x\n",
+            "def f(self, x):\n    return lambda y: x + y if self._adapter.hook(self, y) else x\n",
+            "def hook(self, runner, y):\n    return hasattr(runner.model, y)\n",
+            id="in a lambda",
+        ),
+        pytest.param(
+            "def f(self):\n    x = 1\n    def g():\n        nonlocal x\n        if $self.model.a$:\n"
+            "            x = 2\n",
+            "def f(self):\n    x = 1\n    def g():\n        nonlocal x\n        if self._adapter.hook(self):\n"
+            "            x = 2\n",
+            "def hook(self, runner):\n    return runner.model.a\n",
+            id="in a nested function",
         ),
         pytest.param(
             "def f(self, größe):\n    é = 'ü' + $self.g(größe)$ + 'ö'\n",
