@@ -246,7 +246,7 @@ class _Run:
                 "adapters": len({m.adapter for m in extractor.result.moves}),
             }
         summary |= {
-            "unclaimed": sum(site.adapter is None for site in self.before),
+            "unclaimed": sum(site.adapter is None and site.unanswerable is None for site in remaining),
             "runner classes": len(extractor.runners),
         }
         findings = [*self._site_findings(remaining, reasons, plan), *self._delegate_findings(), *self._dead_probes()]
@@ -331,6 +331,12 @@ class _Run:
         run = {phase.number for phase in plan.phases}
         platforms = {runner.path for runner in self.extractor.runners if runner.platform}
         for site in remaining:
+            if site.unanswerable is not None:
+                yield Finding(
+                    site.path, site.line, "site-left", Severity.WARNING, site.symbol,
+                    f"{site.subject} stays: {site.unanswerable}",
+                )  # fmt: skip
+                continue
             if site.adapter is None:
                 yield Finding(
                     site.path, site.line, "unclaimed-site", Severity.WARNING, site.symbol,
@@ -369,7 +375,8 @@ class _Run:
 
     def _dead_probes(self) -> Iterable[Finding]:
         for site in self.before:
-            if site.rule in ("model-probe", "model-class-test") and not self._models(site):
+            asks = site.rule in ("model-probe", "model-class-test") and site.unanswerable is None
+            if asks and not self._models(site):
                 yield Finding(
                     site.path, site.line, "dead-probe", Severity.WARNING, site.symbol,
                     f"no model class of this tree answers {site.subject}",

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 from omni_migrate.facts.absence import Absence, is_model
 from omni_migrate.facts.flow import FunctionNode
+from omni_migrate.facts.held import ARCHITECTURE, Held
+from omni_migrate.facts.helpers import Helper
 from omni_migrate.facts.modules import Module
 from omni_migrate.facts.runners import RunnerClass
 from omni_migrate.knowledge import AdapterSpec, proposed_adapter
@@ -22,7 +24,7 @@ from omni_migrate.knowledge import AdapterSpec, proposed_adapter
 # Wrappers around a model, of vLLM and torch: testing for one is not specific to a model.
 _WRAPPERS = frozenset({"CUDAGraphWrapper", "UBatchWrapper", "ACLGraphWrapper", "Module", "VllmModelForPooling"})
 # A method that probes anything mentions its model one of these ways.
-_ANY_SITE = re.compile(r"\bmodel\b|get_model|__class__")
+_ANY_SITE = re.compile(r"\bmodel\b|get_model|__class__|architecture|model_arch")
 RULES = ("model-class-test", "model-probe", "model-state", "model-method", "rope-metadata")
 
 
@@ -37,6 +39,17 @@ class Site:
     symbol: str
     subject: str
     adapter: str | None
+
+    @property
+    def unanswerable(self) -> str | None:
+        """Why no adapter could be told to answer this, if so."""
+        if self.adapter is not None or (self.subject.isidentifier() and self.rule == "model-probe"):
+            return None
+        if self.rule == "model-probe":
+            return "the name of the attribute is made at run time"
+        if self.subject in ARCHITECTURE:
+            return "it asks the configuration, and may do so before a model is loaded that an adapter belongs to"
+        return "it tests a part of a class's name, which classes of several adapters may have"
 
 
 @dataclass(frozen=True)
@@ -91,45 +104,8 @@ def methods_of(node: ast.ClassDef) -> Iterator[FunctionNode]:
             pending = [*statement.body, *statement.orelse, *pending]
 
 
-def probing_helpers(functions: Mapping[str, FunctionNode]) -> dict[str, int]:
-    """Helpers that probe the model for an attribute whose name they are given: helper -> place of that parameter.
-
-    The place counts the call's arguments, without the receiver.
-    """
-    found: dict[str, int] = {}
-    grown = True
-    while grown:
-        grown = False
-        for name, function in functions.items():
-            if name in found:
-                continue
-            names = [argument.arg for argument in function.args.args]
-            static = any(getattr(d, "id", "") == "staticmethod" for d in function.decorator_list)
-            offset = 0 if static or not names or names[0] not in ("self", "cls") else 1
-            for node in ast.walk(function):
-                if not isinstance(node, ast.Call):
-                    continue
-                probe = _probe_argument(node, found)
-                if isinstance(probe, ast.Name) and probe.id in names[offset:]:
-                    found[name] = names.index(probe.id) - offset
-                    grown = True
-                    break
-    return found
-
-
-def _probe_argument(node: ast.Call, helpers: Mapping[str, int]) -> ast.expr | None:
-    """The argument of a call that names the probed attribute, if the call is a probe."""
-    if isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr") and len(node.args) >= 2:
-        owner = node.args[0]
-        model_like = is_model(owner, "self") or (isinstance(owner, ast.Name) and owner.id == "model")
-        return node.args[1] if model_like else None
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
-    place = helpers.get(name) if isinstance(name, str) else None
-    return node.args[place] if place is not None and place < len(node.args) else None
-
-
 def find_sites(
-    module: Module, runner: RunnerClass, claims: Claims, helpers: Mapping[str, int]
+    module: Module, runner: RunnerClass, claims: Claims, helpers: Mapping[str, Helper]
 ) -> tuple[MethodSites, ...]:
     """The model-specific sites of one runner class, method by method; methods without a site are left out."""
     found = []
@@ -146,7 +122,7 @@ def find_sites(
 
 
 def sites_of_method(
-    function: FunctionNode, runner: RunnerClass, claims: Claims, helpers: Mapping[str, int]
+    function: FunctionNode, runner: RunnerClass, claims: Claims, helpers: Mapping[str, Helper]
 ) -> tuple[tuple[Site, ast.AST], ...]:
     """The sites of one method with their nodes, in order; a delegate to an adapter has none."""
     if dispatched_hook(function) is not None:
@@ -205,19 +181,24 @@ def _sites_in(
     receiver: str,
     aliases: set[str],
     claims: Claims,
-    helpers: Mapping[str, int],
+    helpers: Mapping[str, Helper],
 ) -> Iterator[tuple[str, str, str | None, ast.AST]]:
     if function.name in claims.methods:
         yield "model-method", function.name, claims.methods[function.name], function
     if function.name in claims.state:
         yield "model-state", function.name, claims.state[function.name], function
     in_init = function.name == "__init__"
-    class_names = _class_name_locals(nodes, receiver, aliases)
+    held = Held(nodes, receiver, aliases)
     for node in nodes:
-        if isinstance(node, ast.Compare):
-            yield from _class_tests(node, receiver, aliases, class_names, claims)
+        if isinstance(node, (ast.Compare, ast.BinOp)):
+            yield from _class_tests(node, held, claims)
+        elif isinstance(node, ast.Match) and held.is_class_name(node.subject):
+            for part in ast.walk(node):
+                name = _literal([part.value]) if isinstance(part, ast.MatchValue) else None
+                if name is not None:
+                    yield "model-class-test", name, claims.of_classes([name]), node
         elif isinstance(node, ast.Call):
-            yield from _call_sites(node, receiver, aliases, claims, helpers)
+            yield from _call_sites(node, held, claims, helpers)
         elif isinstance(node, ast.Attribute):
             if is_model(node.value, receiver, aliases):
                 read = isinstance(node.ctx, ast.Load) and not node.attr.startswith("__")
@@ -231,45 +212,56 @@ def _sites_in(
             yield "rope-metadata", node.value, claims.metadata[node.value], node
 
 
-def _class_name_locals(nodes: Sequence[ast.AST], receiver: str, aliases: set[str]) -> set[str]:
-    """Locals that hold the name of the model's class."""
-    return {
-        node.targets[0].id
-        for node in nodes
-        if isinstance(node, ast.Assign)
-        and isinstance(node.targets[0], ast.Name)
-        and is_class_name(node.value, receiver, aliases)
-    }
-
-
 def _call_sites(
-    node: ast.Call, receiver: str, aliases: set[str], claims: Claims, helpers: Mapping[str, int]
+    node: ast.Call, held: Held, claims: Claims, helpers: Mapping[str, Helper]
 ) -> Iterator[tuple[str, str, str | None, ast.AST]]:
-    if isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr") and len(node.args) >= 2:
-        name = node.args[1]
-        if isinstance(name, ast.Constant) and isinstance(name.value, str):
-            owner = node.args[0]
-            if is_model(owner, receiver, aliases) and name.value not in claims.interface:
-                yield "model-probe", name.value, claims.capabilities.get(name.value), node
-            elif isinstance(owner, ast.Name) and owner.id == receiver and name.value in claims.state:
-                yield "model-state", name.value, claims.state[name.value], node
-        return
-    if isinstance(node.func, ast.Name) and node.func.id == "isinstance" and len(node.args) == 2:
-        if is_model(node.args[0], receiver, aliases):
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    if isinstance(node.func, ast.Name) and called in ("getattr", "hasattr") and len(node.args) >= 2:
+        yield from _probes(node, held, claims)
+    elif isinstance(node.func, ast.Name) and called in ("isinstance", "issubclass") and len(node.args) == 2:
+        if held.is_model(node.args[0]) or held.is_class(node.args[0]):
             tested = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]
             names = [n.attr if isinstance(n, ast.Attribute) else getattr(n, "id", "") for n in tested]
             names = [name for name in names if name and name not in _WRAPPERS]
             for class_name in names:
                 yield "model-class-test", class_name, claims.of_classes(names), node
-        return
-    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    if called in helpers:
-        asked = _literal(node.args[helpers[called] :][:1])
-        if asked is not None and asked not in claims.interface:
-            yield "model-probe", asked, claims.capabilities.get(asked), node
-    on_receiver = isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", None) == receiver
+    elif isinstance(node.func, ast.Attribute) and called in ("startswith", "endswith"):
+        part = _literal(node.args)
+        if held.is_class_name(node.func.value) and part is not None:
+            yield "model-class-test", part, None, node  # part of a name: any class's
+    elif called in helpers:
+        yield from _helped(node, helpers[called], held, claims)
+    on_receiver = isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", None) == held.receiver
     if called in claims.methods and on_receiver:
         yield "model-method", called, claims.methods[called], node
+
+
+def _probes(node: ast.Call, held: Held, claims: Claims) -> Iterator[tuple[str, str, str | None, ast.AST]]:
+    """Sites of a getattr or hasattr; a name that is no literal is what its local may be, else its expression."""
+    owner, name = node.args[:2]
+    asked = _literal([name])
+    if not held.is_model(owner):
+        if asked in claims.state and getattr(owner, "id", None) == held.receiver:
+            yield "model-state", asked, claims.state[asked], node
+        return
+    if isinstance(name, ast.Name) and name.id in held.parameters:
+        return  # a helper: its callers name the attribute
+    for text in [asked] if asked is not None else held.texts(name) or [f"({ast.unparse(name)})"]:
+        if text not in claims.interface:
+            yield "model-probe", text, claims.capabilities.get(text), node
+
+
+def _helped(
+    node: ast.Call, helper: Helper, held: Held, claims: Claims
+) -> Iterator[tuple[str, str, str | None, ast.AST]]:
+    """What a helper asks the model for in its caller's stead."""
+    given = node.args[helper.place :][:1]
+    asked: Iterable[str] = filter(None, [_literal(given)])
+    if helper.capabilities:
+        asked = sorted(helper.capabilities) if given and held.is_model(given[0]) else ()
+    for capability in asked:
+        if capability not in claims.interface:
+            yield "model-probe", capability, claims.capabilities.get(capability), node
 
 
 def _literal(nodes: Sequence[ast.expr]) -> str | None:
@@ -278,29 +270,27 @@ def _literal(nodes: Sequence[ast.expr]) -> str | None:
 
 
 def _class_tests(
-    node: ast.Compare, receiver: str, aliases: set[str], class_names: set[str], claims: Claims
+    node: ast.Compare | ast.BinOp, held: Held, claims: Claims
 ) -> Iterator[tuple[str, str, str | None, ast.AST]]:
-    sides = [node.left, *node.comparators]
-    named = (is_class_name(side, receiver, aliases) or getattr(side, "id", None) in class_names for side in sides)
-    if not any(named):
+    asked = held.architecture_tested(node)
+    if asked is not None:
+        yield "model-class-test", asked, None, node
+    if not isinstance(node, ast.Compare):
         return
+    sides = [node.left, *node.comparators]
+    if any(map(held.is_class, sides)):
+        for side in sides:
+            name = side.attr if isinstance(side, ast.Attribute) else getattr(side, "id", "")
+            if name and not held.is_class(side) and name not in _WRAPPERS:
+                yield "model-class-test", name, claims.of_classes([name]), node
+    if not any(map(held.is_class_name, sides)):
+        return
+    partial = isinstance(node.ops[0], (ast.In, ast.NotIn)) and held.is_class_name(node.comparators[0])
     for side in sides:
         elements = side.elts if isinstance(side, (ast.Tuple, ast.List, ast.Set)) else [side]
         names = [name for name in (_literal([element]) for element in elements) if name is not None]
         for name in names:
-            yield "model-class-test", name, claims.of_classes(names), node
-
-
-def is_class_name(node: ast.expr, receiver: str, aliases: Collection[str]) -> bool:
-    """`model.__class__.__name__`, `type(model).__name__` and their `__qualname__`."""
-    if not isinstance(node, ast.Attribute) or node.attr not in ("__name__", "__qualname__"):
-        return False
-    owner = node.value
-    if isinstance(owner, ast.Attribute) and owner.attr == "__class__":
-        return is_model(owner.value, receiver, set(aliases))
-    if isinstance(owner, ast.Call) and getattr(owner.func, "id", "") == "type" and len(owner.args) == 1:
-        return is_model(owner.args[0], receiver, set(aliases))
-    return False
+            yield "model-class-test", name, None if partial else claims.of_classes(names), node
 
 
 def absence_of(spec: AdapterSpec, helpers: Mapping[str, FunctionNode]) -> Absence:

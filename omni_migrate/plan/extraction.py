@@ -19,6 +19,7 @@ from codemods.move_method import move_method
 from codemods.rewire_calls import rewire_calls
 from omni_migrate.facts.absence import Absence
 from omni_migrate.facts.flow import FunctionNode, Refusal
+from omni_migrate.facts.helpers import Helper, probing_helpers
 from omni_migrate.facts.modules import Module, Modules, module_level, module_name, split_lines
 from omni_migrate.facts.runners import RunnerClass, find_runners, platform_of
 from omni_migrate.facts.sites import (
@@ -29,7 +30,6 @@ from omni_migrate.facts.sites import (
     find_sites,
     methods_of,
     model_aliases,
-    probing_helpers,
     sites_of_method,
 )
 from omni_migrate.knowledge import AdapterSpec, upstream_runners
@@ -114,7 +114,7 @@ class Extractor:
         folder = posixpath.dirname(root.path) if root else f"{package}/worker"
         self.adapters = AdapterPackage(modules, f"{folder}/adapters")
         functions = self._functions()
-        self._helpers = (functions, probing_helpers(functions))
+        self._helpers = (functions, probing_helpers(functions, self._module_functions()))
 
     def sites(self) -> list[Site]:
         """Every model-specific site of the runner classes as the workspace is now."""
@@ -204,6 +204,16 @@ class Extractor:
         """The methods that are the same on every runner, so that a call of one can be looked into."""
         return {name: function for name, function in self._helpers[0].items() if name not in self._overridden}
 
+    def _module_functions(self) -> dict[str, FunctionNode]:
+        """The functions of the runners' modules by name."""
+        modules = [self.modules.get(path) for path in dict.fromkeys(runner.path for runner in self.runners)]
+        return {
+            node.name: node
+            for module in reversed(modules)
+            for node in (module.tree.body if module is not None else ())
+            if isinstance(node, ast.FunctionDef)
+        }
+
     def _extract(self, runner: RunnerClass, specs: Sequence[AdapterSpec], number: int) -> None:
         module = self.modules.get(runner.path)
         node = module.classes.get(runner.name) if module else None
@@ -213,7 +223,7 @@ class Extractor:
         names = {spec.name for spec in specs}
         edits: list[tuple[int, int, str]] = []
         original = module
-        words = self.claims.words(specs)
+        words = self.claims.words(specs, helpers)
         for function in methods_of(node):
             first, last = method_span(function)
             if not words.search("".join(original.lines[first - 1 : last])):
@@ -440,7 +450,7 @@ class _Method:
         function: FunctionNode,
         specs: Sequence[AdapterSpec],
         functions: Mapping[str, FunctionNode],
-        helpers: Mapping[str, int],
+        helpers: Mapping[str, Helper],
         phase: int,
     ) -> None:
         self.extractor, self.runner, self.module = extractor, runner, module
@@ -457,7 +467,7 @@ class _Method:
         """The method's new source ("" if it is gone), None if nothing moved."""
         before = self.source
         for spec in self.specs:
-            if not self.extractor.claims.words([spec]).search(self.source):
+            if not self.extractor.claims.words([spec], self.helpers).search(self.source):
                 continue
             absence = absence_of(spec, self.extractor.folding())
             while not self.gone and self._step(spec, absence):

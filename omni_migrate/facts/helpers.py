@@ -1,0 +1,79 @@
+"""Functions that probe the model for their callers: what they ask is decided where they are called."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from omni_migrate.facts.absence import is_model
+from omni_migrate.facts.flow import FunctionNode
+
+
+@dataclass(frozen=True)
+class Helper:
+    """`place` is the argument, without the receiver, that names the attribute.
+
+    With `capabilities`, it is the one that is the model, and these are what the function asks it for.
+    """
+
+    place: int
+    capabilities: frozenset[str] = frozenset()
+
+
+def probing_helpers(methods: Mapping[str, FunctionNode], functions: Mapping[str, FunctionNode]) -> dict[str, Helper]:
+    """The runners' methods, and functions of their modules, that probe the model for an attribute which they are given.
+
+    And the functions of their modules that probe an argument of theirs.
+    """
+    every = {**functions, **methods}
+    found: dict[str, Helper] = {}
+    grown = True
+    while grown:
+        grown = False
+        for name, function in every.items():
+            if name in found:
+                continue
+            names = [argument.arg for argument in function.args.args]
+            static = any(getattr(d, "id", "") == "staticmethod" for d in function.decorator_list)
+            offset = 0 if static or not names or names[0] not in ("self", "cls") else 1
+            for node in ast.walk(function):
+                if not isinstance(node, ast.Call):
+                    continue
+                probe = _probe_argument(node, found)
+                if isinstance(probe, ast.Name) and probe.id in names[offset:]:
+                    found[name] = Helper(names.index(probe.id) - offset)
+                    grown = True
+                    break
+    for name, function in functions.items():
+        for place, argument in enumerate(function.args.args):
+            asked = _asked_of(function, argument.arg)
+            if asked and name not in found and name not in methods:
+                found[name] = Helper(place, asked)
+    return found
+
+
+def _probe_argument(node: ast.Call, helpers: Mapping[str, Helper]) -> ast.expr | None:
+    """The argument of a call that names the probed attribute, if the call is a probe."""
+    if isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr") and len(node.args) >= 2:
+        owner = node.args[0]
+        model_like = is_model(owner, "self") or (isinstance(owner, ast.Name) and owner.id == "model")
+        return node.args[1] if model_like else None
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
+    helper = helpers.get(name) if isinstance(name, str) else None
+    return node.args[helper.place] if helper is not None and helper.place < len(node.args) else None
+
+
+def _asked_of(function: FunctionNode, parameter: str) -> frozenset[str]:
+    """The attributes for which a function probes one of its parameters by getattr or hasattr."""
+    asked = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("getattr", "hasattr"):
+            owner, name = (*node.args, None, None)[:2]
+            if (
+                getattr(owner, "id", None) == parameter
+                and isinstance(name, ast.Constant)
+                and isinstance(name.value, str)
+            ):
+                asked.add(name.value)
+    return frozenset(asked)
