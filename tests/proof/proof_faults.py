@@ -136,6 +136,7 @@ EQUIVALENT = {
     "bound moved: num_computed_tokens + num_scheduled_tokens > num_prompt_tokens": (
         "where the span ends with the prompt, both branches find the whole span in the prompt"
     ),
+    "bound moved: completion_part_len > 0": "no positions are copied, and the pointer moves on by none",
     "bound moved: idx < len(valid_sampled_token_ids)": "a row per request: no index is as long as the list",
 }
 """Faults that change nothing, by key, each with the reason."""
