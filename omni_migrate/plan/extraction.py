@@ -162,7 +162,7 @@ class Extractor:
     def touched(self, path: str, before: bytes) -> list[tuple[int, int]]:
         """The lines of a runner file as it was that the plan may change: edited methods, wiring, imports."""
         module = Module(path, decode(before))
-        spans: list[tuple[int, int]] = []
+        spans = [(statement.lineno, statement.lineno - 1) for statement in module.tree.body[:2]]
         for node in module.classes.values():
             edited = {method for name, method in self.result.edited.get(path, ()) if name == node.name} | {"load_model"}
             spans.append((node.lineno, node.body[0].end_lineno or node.lineno))

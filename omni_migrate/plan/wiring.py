@@ -200,6 +200,5 @@ def add_import(text: str, package: str, names: Sequence[str], module: Module) ->
         gap = "" if own else "\n"
         last = (own or imports)[-1].end_lineno or 0
         return replace_lines(text, last + 1, last, gap + line, newline)
-    docstring = top[:1] if ast.get_docstring(module.tree, clean=False) is not None else []
-    last = docstring[0].end_lineno or 0 if docstring else 0
-    return replace_lines(text, last + 1, last, ("\n" if docstring else "") + line, newline)
+    first = module.tree.body[ast.get_docstring(module.tree, clean=False) is not None]
+    return replace_lines(text, first.lineno, first.lineno - 1, f"{line}\n", newline)
