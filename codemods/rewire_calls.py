@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ast
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from codemods.blocks import parse_method
 
@@ -24,30 +24,46 @@ def rewire_calls(source: str, receiver: str, targets: Mapping[str, str], *, targ
     The adapter is `receiver._adapter`, or `target` (inside an adapter: `self`).
     """
     adapter = target or f"{receiver}._adapter"
-    function = parse_method(source)
+    lines = [line.encode() for line in io.StringIO(source, newline="")]
     edits: list[tuple[int, int, int, str]] = []
-    for node in ast.walk(function):
+    for node in ast.walk(parse_method(source)):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
-        called = node.func
-        if called.attr not in targets or getattr(called.value, "id", None) != receiver:
+        called, owner = node.func, node.func.value
+        if called.attr not in targets or not isinstance(owner, ast.Name) or owner.id != receiver:
             continue
         line, column = called.end_lineno or 0, called.end_col_offset or 0
-        start = called.col_offset if called.lineno == line else column - len(called.attr.encode())
-        edits.append((line, start, column, f"{adapter}.{targets[called.attr]}"))
-        edits.append(_first_argument(node, receiver, line, column))
-    lines = [line.encode() for line in io.StringIO(source, newline="")]
+        edits.append((owner.lineno, owner.col_offset, owner.end_col_offset or 0, adapter))
+        edits.append((line, column - len(called.attr.encode()), column, targets[called.attr]))
+        edits += _first_argument(node, receiver, lines)
     for line, start, stop, text in sorted(edits, reverse=True):
         lines[line - 1] = lines[line - 1][:start] + text.encode() + lines[line - 1][stop:]
     return b"".join(lines).decode()
 
 
-def _first_argument(call: ast.Call, receiver: str, line: int, column: int) -> tuple[int, int, int, str]:
-    """The edit that puts the receiver before the arguments; the parenthesis follows the method's name at once."""
-    every: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
-    if not every:
-        return line, column + 1, column + 1, receiver
-    first = min(every, key=lambda argument: (argument.lineno, argument.col_offset))
-    one_a_line = first.lineno > line and len(every) > 1 and len({argument.lineno for argument in every}) > 1
-    gap = "\n" + " " * first.col_offset if one_a_line else " "
-    return first.lineno, first.col_offset, first.col_offset, f"{receiver},{gap}"
+def _first_argument(call: ast.Call, receiver: str, lines: Sequence[bytes]) -> Iterator[tuple[int, int, int, str]]:
+    """The edits that put the receiver before the arguments."""
+    line, column = _after_opening(call, lines)
+    if not call.args and not call.keywords:
+        yield line, column, column, receiver
+        return
+    first = call.args[0] if call.args else None
+    if isinstance(first, ast.GeneratorExp) and (first.lineno, first.col_offset) == (line, column - 1):
+        end = (call.end_col_offset or 0) - 1  # alone, a generator has the call's parentheses for its own
+        yield line, column, column, f"{receiver}, ("
+        yield call.end_lineno or 0, end, end, ")"
+        return
+    while not lines[line - 1][column:].split(b"#")[0].strip(b" \t\r\n\\"):
+        line, column = line + 1, 0
+    column += len(lines[line - 1][column:]) - len(lines[line - 1][column:].lstrip())
+    yield line, column, column, f"{receiver}, "
+
+
+def _after_opening(call: ast.Call, lines: Sequence[bytes]) -> tuple[int, int]:
+    """Where the arguments of a call begin: what stands between the function and its parenthesis holds no other one."""
+    line, column = call.func.end_lineno or 0, call.func.end_col_offset or 0
+    while True:
+        code = lines[line - 1][column:].split(b"#")[0]
+        if b"(" in code:
+            return line, column + code.index(b"(") + 1
+        line, column = line + 1, 0
