@@ -78,11 +78,27 @@ class Module:
         if not isinstance(node, ast.Name):
             return None
         imported = self.imports.get(node.id)
+        value = self._aliases.get(node.id) if imported is None else None
+        if value is not None:
+            return ".".join([self.qualify(value) or f"{self.name}.{node.id}", *reversed(parts)])
         if imported is None:
             head = f"{self.name}.{node.id}"
         else:
             head = imported.module if imported.name is None else f"{imported.module}.{imported.name}"
         return ".".join([head, *reversed(parts)])
+
+    @cached_property
+    def _aliases(self) -> dict[str, ast.expr]:
+        """`Base = package.Base`, once: other names of imports and classes that stand above it."""
+        found: dict[str, ast.expr] = {}
+        for node in module_level(self.tree.body):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name, value = node.targets[0].id, node.value
+                root = next((n for n in ast.walk(value) if isinstance(n, ast.Name)), None)
+                dotted = isinstance(value, (ast.Name, ast.Attribute)) and root is not None
+                if dotted and root.id not in (name, *found) and name not in found:  # type: ignore[union-attr]
+                    found[name] = value
+        return found
 
     @cached_property
     def classes(self) -> dict[str, ast.ClassDef]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from omni_migrate.facts.modules import Module, Modules
+from omni_migrate.facts.modules import Module, Modules, module_name
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,8 @@ def find_runners(modules: Modules, package: str, upstream: Mapping[str, str]) ->
             module = modules.get(path)
             if module is None:
                 continue
+            # other names under which this module passes on what was searched for
+            words |= {bound for bound, imported in module.imports.items() if imported.name in words}
             for node in module.classes.values():
                 bases = tuple(filter(None, (module.qualify(base) for base in node.bases)))
                 defined[f"{module.name}.{node.name}"] = (module, node, tuple(map(modules_alias(modules), bases)))
@@ -77,7 +79,7 @@ def find_runners(modules: Modules, package: str, upstream: Mapping[str, str]) ->
     return tuple(_bases_first([*runners, *mixins]))
 
 
-def modules_alias(modules: Modules):  # type: ignore[no-untyped-def]
+def modules_alias(modules: Modules) -> Callable[[str], str]:
     """Follow a re-export (`from .gpu_model_runner import X` in a package's __init__) to where the class is defined."""
 
     def follow(name: str) -> str:
@@ -105,8 +107,6 @@ def platform_of(path: str) -> str:
 
 
 def _module(runner: RunnerClass) -> str:
-    from omni_migrate.facts.modules import module_name
-
     return module_name(runner.path)
 
 
@@ -142,15 +142,16 @@ def _exclusive_mixins(modules: Modules, package: str, runners: dict[str, RunnerC
 def _bases_first(runners: list[RunnerClass]) -> list[RunnerClass]:
     by_name = {f"{_module(runner)}.{runner.name}": runner for runner in runners}
     ordered: list[RunnerClass] = []
+    seen: set[RunnerClass] = set()
 
     def add(runner: RunnerClass) -> None:
-        if runner in ordered:
+        if runner in seen:
             return
+        seen.add(runner)
         for base in runner.bases:
-            if base in by_name and by_name[base] is not runner:
+            if base in by_name:
                 add(by_name[base])
-        if runner not in ordered:
-            ordered.append(runner)
+        ordered.append(runner)
 
     for runner in sorted(runners, key=lambda r: (r.platform, r.path, r.line)):
         add(runner)

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from omni_migrate.facts.absence import Absence, is_model
-from omni_migrate.facts.flow import FunctionNode
+from omni_migrate.facts.flow import FunctionNode, argument_names, bound_names
 from omni_migrate.facts.held import ARCHITECTURE, Held
 from omni_migrate.facts.helpers import Helper
 from omni_migrate.facts.modules import Module
@@ -165,6 +165,14 @@ def model_aliases(function: FunctionNode, receiver: str, nodes: Iterable[ast.AST
             for name in ast.walk(node.target):
                 if isinstance(name, ast.Name):
                     assigned.setdefault(name.id, []).append(getattr(node, "value", None))
+        elif isinstance(node, (ast.withitem, ast.Import, ast.ImportFrom)):
+            for bound in bound_names([node]):
+                assigned.setdefault(bound, []).append(None)
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            assigned.setdefault(node.name, []).append(None)
+    for parameter in argument_names(function.args):
+        if parameter in assigned:
+            assigned[parameter].append(None)  # before it was assigned, it was what the caller passed
     aliases = {
         name
         for name, values in assigned.items()
