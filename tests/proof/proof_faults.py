@@ -62,6 +62,8 @@ def _alterations(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
             yield "slice moved", ast.Slice(ast.BinOp(lower, ast.Add(), ast.Constant(1)), upper, step)
         case ast.Subscript(value=value, slice=ast.Constant(value=int() as number), ctx=ctx):
             yield "number moved", ast.Subscript(value, ast.Constant(number + 1), ctx)
+        case ast.Return(value=ast.BoolOp() | ast.Compare() as value):
+            yield "answer turned", ast.Return(ast.UnaryOp(ast.Not(), value))
         case ast.Return(value=ast.AST() as value) if not isinstance(value, ast.Constant):
             yield "result lost", ast.Return(ast.Constant(None))
 
