@@ -34,7 +34,7 @@ from omni_migrate.facts.sites import (
 )
 from omni_migrate.knowledge import AdapterSpec, upstream_runners
 from omni_migrate.plan.adapter_files import AdapterPackage, class_of, names_at_definition, normal_form
-from omni_migrate.plan.method_text import cut, method_span, replace_lines, shift
+from omni_migrate.plan.method_text import cut, method_span, replace_lines, shift, signature_end
 from omni_migrate.plan.regions import Block, Expression, MethodView
 from omni_migrate.plan.test_files import TESTS, adapter_test, delegate_of, own_defaults, registry_test
 from omni_migrate.plan.unused_imports import without_unused_imports
@@ -269,6 +269,10 @@ class Extractor:
             for other in self.runners
             if other is not runner and self.extends(other, runner)
         )
+
+    def defined_elsewhere(self, runner: RunnerClass, method: str) -> bool:
+        """Whether another runner class has a method of that name: which one a call reaches, the runner decides."""
+        return any(method in self._methods(other) for other in self.runners if other is not runner)
 
     def _methods(self, runner: RunnerClass) -> dict[str, FunctionNode]:
         """A runner class's own methods by name."""
@@ -548,7 +552,7 @@ class _Method:
         keep = (
             name not in spec.methods
             or name in spec.keep
-            or self.extractor.overridden_below(self.runner, name)
+            or self.extractor.defined_elsewhere(self.runner, name)
             or self.extractor.referenced_outside(self.runner, name)
         )
         hook = self._same_hook(spec, moved.hook) if "#" not in moved.hook else None
@@ -664,9 +668,11 @@ def _with_docstring(source: str, docstring: str) -> str:
     if ast.get_docstring(function) is not None:
         return source
     lines = source.split("\n")
-    # the signature ends on the line before the body's first comment or statement
-    end = next(n for n in range(function.lineno, len(lines) + 1) if lines[n - 1].rstrip().endswith(":"))
-    return "\n".join([*lines[:end], f"    {docstring}", *lines[end:]])
+    line, column = signature_end(source, function)
+    rest = lines[line - 1][column:].strip()
+    if not rest or rest.startswith("#"):
+        return "\n".join([*lines[:line], f"    {docstring}", *lines[line:]])
+    return "\n".join([*lines[: line - 1], lines[line - 1][:column], f"    {docstring}", f"    {rest}", *lines[line:]])
 
 
 def _takes(module: Module | None, name: str, word: str) -> bool:

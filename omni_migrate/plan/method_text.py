@@ -57,6 +57,18 @@ def _string_lines(source: str, offset: int) -> set[int]:
     return {line - offset for line in inside}
 
 
+def signature_end(source: str, function: FunctionNode) -> tuple[int, int]:
+    """The line (1-based) and the column behind the colon that ends a function's signature."""
+    depth = 0
+    for token in tokenize.generate_tokens(io.StringIO(source, newline="").readline):
+        if token.start[0] < function.lineno or token.type != tokenize.OP:
+            continue
+        depth += (token.string in "([{") - (token.string in ")]}")
+        if token.string == ":" and depth == 0:
+            return token.end
+    raise ValueError("no signature")
+
+
 def replace_lines(text: str, first: int, last: int, new: str, newline: str) -> str:
     """Replace lines `first` to `last` (1-based); `new` gets the file's line ends."""
     lines = split_lines(text)
