@@ -25,6 +25,7 @@ that can return, break or continue says so in its result. What cannot be moved f
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -35,7 +36,7 @@ from codemods.blocks import (
     Statement,
     call_text,
     calls_hook,
-    edit_statements,
+    first_line,
     fresh_name,
     is_divider,
     locate,
@@ -43,7 +44,8 @@ from codemods.blocks import (
     own_receiver,
     parse_method,
 )
-from omni_migrate.facts.flow import BlockFlow, MethodFlow, Refusal
+from omni_migrate.facts.flow import BlockFlow, FunctionNode, MethodFlow, Refusal
+from omni_migrate.facts.modules import split_lines
 
 RECEIVER_NAMES = ("runner", "model_runner", "runner_")
 
@@ -92,32 +94,72 @@ def move_block(
     names = names_in(function)
     receiver = fresh_name(RECEIVER_NAMES, names)
     signal = _Signal.choose(block, names)
-    moved: list[Statement] = []
+    lines = split_lines(source)
+    if location.field == "orelse" and lines[first - 1].lstrip().startswith("elif"):
+        return Refusal("an elif is not a statement of its own", first)
+    indent = lines[first - 1][: len(lines[first - 1]) - len(lines[first - 1].lstrip())]
+    if not _begins_its_line(body[location.start], indent):
+        return Refusal("it stands on the line of its header", first)
+    top, bottom = _with_comments(lines, first, last, indent)
+    newline = "\r\n" if "\r\n" in source else "\n"
+    unit = _indent_unit(lines, function)
 
-    def dispatch(statements: list[Statement]) -> Sequence[Statement]:
-        moved.extend(statements)
-        indent = base_indent + 4 * (1 + len(location.path))
-        call = f"{flow.receiver}.{adapter}.{hook}", [flow.receiver, *block.parameters]
-        lines = signal.call(*call, block, indent, line_length)
-        replaced = [cst.parse_statement(line) for line in lines]
-        above = [*statements[0].leading_lines]  # type: ignore[attr-defined]
-        kept = [line for line in above[:1] if line.comment is None]
-        kept += [line for line in above if line.comment is not None and is_divider(line.comment.value)]
-        if comments_stay:
-            kept = [line for line in above if line.comment is not None] + _comment_lines(statements)
-        replaced[0] = replaced[0].with_changes(leading_lines=kept)
-        moved[0] = moved[0].with_changes(leading_lines=[line for line in above if line not in kept])
-        return replaced
+    # libcst parses the block alone: of the method around it not one byte changes
+    above, statements = _parsed_block(lines[top - 1 : bottom], indent)
+    kept = [line for line in above[:1] if line.comment is None]
+    kept += [line for line in above if line.comment is not None and is_divider(line.comment.value)]
+    if comments_stay:
+        kept = [line for line in above if line.comment is not None] + _comment_lines(statements)
+    moved = [statements[0].with_changes(leading_lines=[line for line in above if line not in kept]), *statements[1:]]
+    column = base_indent + len(indent.expandtabs(4))
+    arguments = [flow.receiver, *block.parameters]
+    calls = signal.call(f"{flow.receiver}.{adapter}.{hook}", arguments, block, column, line_length)
+    instead = [indent + line.comment.value if line.comment is not None else "" for line in kept]
+    for line in "\n".join(call.rstrip("\n") for call in calls).split("\n"):
+        deeper = len(line) - len(line.lstrip(" "))
+        instead.append(indent + unit * (deeper // 4) + line.lstrip(" ") if line else "")
+    end = newline if bottom < len(lines) or lines[bottom - 1].endswith(("\n", "\r")) else ""
+    method = "".join([*lines[: top - 1], newline.join(instead), end, *lines[bottom:]])
 
-    module = cst.parse_module(source)
-    edited = edit_statements(module, location, dispatch)
-    if isinstance(edited, Refusal):
-        return Refusal(edited.reason, first)
     head = f"def {hook}({', '.join((own_receiver(function, flow.receiver), receiver, *block.parameters))}):\n    pass\n"
     hook_body = _hook_body(moved, RenameReceiver(flow.receiver, receiver), block, signal, docstring)
     hook_function = cst.ensure_type(cst.parse_statement(head), cst.FunctionDef).with_changes(body=hook_body)
-    hook_module = module.with_changes(body=[hook_function], header=(), footer=())
-    return Moved(edited.code, hook_module.code, block.parameters, block.returns)
+    hook_module = cst.Module([hook_function], default_indent=unit, default_newline=newline)
+    return Moved(method, hook_module.code, block.parameters, block.returns)
+
+
+def _begins_its_line(node: ast.stmt, indent: str) -> bool:
+    """Whether nothing stands before a statement on its line, as in `if x: return`."""
+    return bool(getattr(node, "decorator_list", [])) or node.col_offset == len(indent)
+
+
+def _with_comments(lines: Sequence[str], first: int, last: int, indent: str) -> tuple[int, int]:
+    """The lines of a block with its comments: those right above it, and those at the end of its last statement."""
+    top, bottom = first, last
+    while top > 1 and (not lines[top - 2].strip() or lines[top - 2].startswith(f"{indent}#")):
+        top -= 1
+    for number in range(last + 1, len(lines) + 1):
+        text = lines[number - 1]
+        if text.strip() and not (text.lstrip().startswith("#") and len(text) - len(text.lstrip()) > len(indent)):
+            break
+        if text.strip():
+            bottom = number
+    return top, bottom
+
+
+def _parsed_block(lines: Sequence[str], indent: str) -> tuple[list[cst.EmptyLine], list[Statement]]:
+    """The lines above the first statement, and the statements."""
+    text = "".join(lines)
+    newline = "" if text.endswith(("\n", "\r")) else "\n"
+    holder = cst.ensure_type(cst.parse_module(f"if 1:\n{indent}pass\n{text}{newline}").body[0], cst.If)
+    statements = list(cst.ensure_type(holder.body, cst.IndentedBlock).body)[1:]
+    return [*statements[0].leading_lines], statements  # type: ignore[attr-defined]
+
+
+def _indent_unit(lines: Sequence[str], function: FunctionNode) -> str:
+    """What one level of the method's code is indented by."""
+    text = lines[first_line(function.body[0]) - 1]
+    return text[: len(text) - len(text.lstrip())] or "    "
 
 
 def _hook_body(
