@@ -167,7 +167,7 @@ class _Evaluator:
             if named is not None and self.value(named, env) is MODEL:
                 return CLASS_NAME
         owner = self.value(node.value, env)
-        if owner is MODEL and node.attr in self.absence.capabilities:
+        if (owner is MODEL or self.exact) and node.attr in self.absence.capabilities:
             raise _UndecidedError(f"reads {node.attr}, which is not there")
         if isinstance(owner, Known) and not hasattr(owner.value, node.attr):
             raise _UndecidedError(f"reads {node.attr} of a constant")
@@ -205,6 +205,8 @@ class _Evaluator:
     def _builtin(self, name: str, node: ast.Call, env: Env) -> Value:
         arguments = node.args
         if name in ("getattr", "hasattr") and len(arguments) >= 2:
+            if not self._pure_children(node, env):
+                return _Unknown(pure=False)  # a default is evaluated, wanted or not
             attribute = self.value(arguments[1], env)
             if isinstance(attribute, Known) and isinstance(attribute.value, str):
                 found = self._probe(name, attribute.value, arguments, env)
@@ -257,6 +259,8 @@ class _Evaluator:
             if isinstance(value, Known):
                 absent = not hasattr(value.value, attribute)
         if not absent:
+            if self.exact and attribute in self.absence.capabilities and name == "getattr" and len(arguments) < 3:
+                raise _UndecidedError(f"may read {attribute} where it is not there")
             return None
         if name == "hasattr":
             return Known(False)

@@ -43,6 +43,8 @@ PROBES = [
     ("if model.cap and hasattr(model, 'cap'):\n    runner.note()", None),
     ("model.cap(a)", None),
     ("try:\n    a = model.cap\nexcept AttributeError:\n    runner.note()", None),
+    ("for x in a:\n    model = model.cap", None),
+    ("model = a\nreturn getattr(model, 'cap')", None),
     # neither is what another adapter answers for
     ("if hasattr(model, 'other'):\n    runner.note()", None),
     ("if hasattr(a, 'cap'):\n    runner.note()", None),
@@ -83,6 +85,8 @@ STATE = [
     ("if a:\n    runner.ready = False", None),
     ("for x in a:\n    runner.ready = False", None),
     ("runner.ready = a", None),
+    ("return getattr(runner, 'ready', runner.note())", None),
+    ("return getattr(runner, 'ready', model.cap)", None),
     ("runner.model = None", None),
 ]
 
