@@ -250,6 +250,7 @@ class _Run:
             "runner classes": len(extractor.runners),
         }
         findings = [*self._site_findings(remaining, reasons, plan), *self._delegate_findings(), *self._dead_probes()]
+        findings += self._patch_findings()
         findings += [self._skipped_runner(runner) for runner in extractor.skipped]
         unreadable = self.unreadable()
         findings += [
@@ -371,6 +372,16 @@ class _Run:
                 yield Finding(
                     move.site.path, move.site.line, "delegate-kept", Severity.NOTE, move.site.symbol,
                     f"its code is in {move.adapter}.{move.hook}; the name stays as a one-line delegate",
+                )  # fmt: skip
+
+    def _patch_findings(self) -> Iterable[Finding]:
+        for path, patches in self.extractor.result.patches.items():
+            for patch in patches:
+                missing = " and ".join(patch.missing)
+                yield Finding(
+                    path, patch.line, "test-patch", Severity.WARNING, patch.target.rpartition(".")[2],
+                    f"{patch.target} is patched, but code that moved to an adapter reads {missing}",
+                    f"patch {missing} too",
                 )  # fmt: skip
 
     def _dead_probes(self) -> Iterable[Finding]:

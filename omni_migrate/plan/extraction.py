@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import ast
 import posixpath
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from codemods.blocks import parse_method
 from codemods.extract_expression import extract_expression, span_of
 from codemods.move_block import move_block
 from codemods.move_method import move_method
 from codemods.rewire_calls import rewire_calls
+from codemods.rewire_patches import LeftPatch, Reader, rewire_patches
 from omni_migrate.facts.absence import Absence
-from omni_migrate.facts.flow import FunctionNode, Refusal
+from omni_migrate.facts.flow import FunctionNode, Refusal, bound_names
 from omni_migrate.facts.helpers import Helper, probing_helpers
 from omni_migrate.facts.modules import Module, Modules, module_level, module_name, split_lines
 from omni_migrate.facts.runners import RunnerClass, find_runners, platform_of
@@ -33,7 +35,7 @@ from omni_migrate.facts.sites import (
     sites_of_method,
 )
 from omni_migrate.knowledge import AdapterSpec, upstream_runners
-from omni_migrate.plan.adapter_files import AdapterPackage, class_of, names_at_definition, normal_form
+from omni_migrate.plan.adapter_files import AdapterPackage, class_of, names_at_definition, names_needed, normal_form
 from omni_migrate.plan.method_text import cut, method_span, replace_lines, shift, signature_end
 from omni_migrate.plan.regions import Block, Expression, MethodView
 from omni_migrate.plan.test_files import TESTS, adapter_test, delegate_of, own_defaults, registry_test
@@ -83,6 +85,7 @@ class Extraction:
     moves: list[Move] = field(default_factory=list)
     left: dict[Site, str] = field(default_factory=dict)
     edited: dict[str, set[tuple[str, str]]] = field(default_factory=dict)  # file -> (class, method)
+    patches: dict[str, list[LeftPatch]] = field(default_factory=dict)  # file -> what moved code is not reached by
     models: set[tuple[str, str]] = field(default_factory=set)  # (adapter method, its parameter that is the model)
 
 
@@ -105,6 +108,7 @@ class Extractor:
         self.registered = registered
         self.only = frozenset(only)
         self.result = Extraction()
+        self._replaced_methods: dict[str, bool] = {}
         self._own_methods: dict[RunnerClass, tuple[Module, dict[str, FunctionNode]]] = {}
         found = find_runners(modules, package, upstream_runners())
         self.runners = [runner for runner in found if runner.api == "V1"]
@@ -148,6 +152,7 @@ class Extractor:
                 self._extract(runner, specs, number)
         self._rewire_moved_methods(number)
         self._rewire_adapters()
+        self._rewire_patches(number)
         if number == PLATFORM_PHASE:
             for folder in sorted({self.adapters.folder_of(r.path) for r in self.runners if r.platform}):
                 own = [r for r in self.runners if r.platform and self.adapters.folder_of(r.path) == folder]
@@ -334,6 +339,8 @@ class Extractor:
                 if f".{method}(" in module.text
             }
             edits = []
+            for function in methods_of(node):
+                self._explain_calls_by_name(function, runner)
             if not targets:
                 continue
             for function in methods_of(node):
@@ -351,6 +358,25 @@ class Extractor:
                 text = replace_lines(text, first, last, new, module.file.newline)
             if edits:
                 self.workspace.write(runner.path, module.file.encode(text))
+
+    def _replaced(self, method: str) -> bool:
+        """Whether a file puts something else in a method's place, as tests do: then it goes on being called by name."""
+        if method not in self._replaced_methods:
+            name = re.escape(method.encode())
+            put = re.compile(
+                rb"\." + name + rb"[ \t]*=[^=]|(setattr|object)\([^\n]*[\"']" + name + rb"[\"']|\." + name + rb"[\"']"
+            )
+            own = {runner.path for runner in self.runners}
+            paths = [
+                path for path in self.modules.mentioning({method}, "") if path not in own and "/adapters/" not in path
+            ]
+            self._replaced_methods[method] = any(put.search(self.workspace.read(path)) for path in paths)
+        return self._replaced_methods[method]
+
+    def _explain_calls_by_name(self, function: FunctionNode, runner: RunnerClass) -> None:
+        for site, _ in sites_of_method(function, runner, self.claims, self._helpers[1]):
+            if site.rule == "model-method" and site.subject != function.name and self._replaced(site.subject):
+                self.result.left[site] = "a file of this tree replaces the method, so it is called by its name"
 
     def _rewire_adapters(self) -> None:
         """A method that is gone from the runner is called on the adapter itself."""
@@ -370,6 +396,43 @@ class Extractor:
                     text = self._rewired_class(node, text, module, gone)
             if text != module.text:
                 self.adapters.write(path, text)
+
+    def _rewire_patches(self, number: int) -> None:
+        """What patches a global of a runner's module patches it where moved code reads it now, too."""
+        targets = self._moved_globals([move for move in self.result.moves if move.phase == number])
+        own = {runner.path for runner in self.runners}
+        for path in self.modules.mentioning({name.rpartition(".")[2] for name in targets}, ""):
+            if path in own or "/adapters/" in path or not _names_module(self.workspace.read(path), targets):
+                continue
+            module = self.modules.get(path)
+            if module is None:
+                continue
+            rewired = rewire_patches(module, targets)
+            if rewired.added:
+                self.workspace.write(path, module.file.encode(rewired.text))
+            known = self.result.patches.get(path, [])
+            left = [replace(one, line=rewired.line_now(one.line)) for one in known] + rewired.left
+            if left:
+                self.result.patches[path] = left
+
+    def _moved_globals(self, moves: Sequence[Move]) -> dict[str, dict[str, list[Reader]]]:
+        """Runner module -> its global -> the adapter modules whose code, moved from there, reads it from their own."""
+        found: dict[str, dict[str, list[Reader]]] = {}
+        hooks = self.adapters.hooks()
+        for runner_path, hook in dict.fromkeys((move.site.path, move.hook) for move in moves):
+            module = self.modules.get(hooks[hook].path) if hook in hooks else None
+            methods = (m for node in module.classes.values() for m in methods_of(node)) if module is not None else ()
+            for method in methods:
+                if module is None or method.name != hook:
+                    continue
+                # what is imported inside the method comes from the runner's module itself
+                names = names_needed(cut(module.lines, method)).runtime & bound_names(module.tree.body)
+                for name in sorted(names):
+                    reader = Reader(module.name, own=name not in module.imports)
+                    readers = found.setdefault(module_name(runner_path), {}).setdefault(name, [])
+                    if reader not in readers:
+                        readers.append(reader)
+        return found
 
     def _rewired_class(self, node: ast.ClassDef, text: str, module: Module, gone: Mapping[str, Move]) -> str:
         for function in reversed(list(methods_of(node))):
@@ -433,7 +496,7 @@ class Extractor:
             if (spec.phase > number) or (self.only and adapter not in self.only):
                 continue
             found = self.defining(runner, method)
-            if found is not None and not self.overridden_below(runner, method):
+            if found is not None and not self.overridden_below(runner, method) and not self._replaced(method):
                 hook = dispatched_hook(found[1])
                 if hook is not None:
                     targets[method] = hook
@@ -673,6 +736,19 @@ def _with_docstring(source: str, docstring: str) -> str:
     if not rest or rest.startswith("#"):
         return "\n".join([*lines[:line], f"    {docstring}", *lines[line:]])
     return "\n".join([*lines[: line - 1], lines[line - 1][:column], f"    {docstring}", f"    {rest}", *lines[line:]])
+
+
+def _names_module(data: bytes, modules: Iterable[str]) -> bool:
+    """Whether a file may hold one of some modules itself, or name something in it by a dotted text."""
+    for name in modules:
+        dotted, last = re.escape(name.encode()), re.escape(name.rpartition(".")[2].encode())
+        if re.search(  # imported, named in full, or on a line of an import's own
+            rb"import [^\n]*\b" + last + rb"\b|[\"']" + dotted + rb"\b|^\s*" + last + rb"( as \w+)?,?\s*$",
+            data,
+            re.MULTILINE,
+        ):
+            return True
+    return False
 
 
 def _takes(module: Module | None, name: str, word: str) -> bool:
