@@ -18,7 +18,7 @@ from omni_migrate.facts.census import Census, take_census
 from omni_migrate.facts.modules import Modules
 from omni_migrate.facts.runners import RunnerClass
 from omni_migrate.facts.sites import Site
-from omni_migrate.knowledge import AdapterSpec, adapters, model_interface
+from omni_migrate.knowledge import AdapterSpec, adapters, common_words, model_interface
 from omni_migrate.plan.extraction import PHASES, PLATFORM_PHASE, Extractor, moved_lines
 from omni_migrate.plan.phases import Phase, Plan
 from omni_migrate.plan.test_files import TESTS
@@ -66,12 +66,11 @@ def _run(request: ExtractRequest) -> Report:
     if writes and blocked:
         path, reason = next(iter(blocked.items()))
         raise InputError(f"{path} {reason}: it may define a runner or a model, so nothing is written; {_SKIP_HINT}")
-    plan = Plan("RFC-003", ()) if listing or blocked else run_.plan()
+    plan = Plan("RFC-003", ()) if listing or blocked or not run_.claimed else run_.plan()
     if plan.phases:
         run_.verify(plan)
-    if writes:
-        _write(request, source, plan)
-    return run_.report(plan)
+    written = _write(request, source, plan) if writes else ""
+    return run_.report(plan, written)
 
 
 def _refuse_unwritable(request: ExtractRequest, source: Source, writes: bool) -> None:
@@ -99,18 +98,21 @@ def _refuse_unknown(request: ExtractRequest, specs: Sequence[AdapterSpec]) -> No
         raise InputError(f"--phase {outside[0]}: RFC-003 has phases 1 to {max(PHASES)}")
 
 
-def _write(request: ExtractRequest, source: Source, plan: Plan) -> None:
+def _write(request: ExtractRequest, source: Source, plan: Plan) -> str:
+    """Write the plan where the request says; what was written, for the summary."""
     from omni_migrate.plan.apply import apply_in_place, apply_to_output
 
     if request.output is not None:
         apply_to_output(source.root, plan.net_changes(), request.cwd / request.output)
-    elif request.branch is not None:
+        return f"the whole tree into {request.output}"
+    if request.branch is not None:
         from omni_migrate.plan.git import commit_phases
 
         assert source.checkout is not None
-        commit_phases(source.checkout, source.root, plan, request.branch)
-    else:
-        apply_in_place(source.root, plan.net_changes())
+        commits = commit_phases(source.checkout, source.root, plan, request.branch)
+        return f"branch {request.branch}: {len(commits)} commits"
+    apply_in_place(source.root, plan.net_changes())
+    return f"{len(plan.net_changes())} files in place"
 
 
 class _Run:
@@ -138,7 +140,7 @@ class _Run:
             asked |= {site.subject for site in self.before if site.rule == "model-probe"}
             tested = {name for spec in specs for name in spec.class_names}
             workspace = Workspace(self.source.root)
-            self._census = take_census(workspace, PACKAGE, asked, tested, self.request.progress)
+            self._census = take_census(workspace, PACKAGE, asked, tested, self.request.progress, common_words())
         return self._census
 
     def registered(self, spec: AdapterSpec) -> list[str]:
@@ -224,8 +226,13 @@ class _Run:
             again.phase(phase.number)
         return self.modules.workspace.changes_since(snapshot)
 
-    def report(self, plan: Plan) -> Report:
-        """What was found, what moved and what stays, with the figures."""
+    @property
+    def claimed(self) -> bool:
+        """Whether there is anything to move, or an adapter package to keep up."""
+        return any(site.adapter is not None for site in self.before) or self.extractor.adapters.exists
+
+    def report(self, plan: Plan, written: str) -> Report:
+        """What was found, what moved and what stays, with the figures; `written` says what was written, and where."""
         extractor = self.extractor
         remaining = extractor.sites() if plan.phases else self.before
         moved = len(self.before) - len(remaining)
@@ -238,6 +245,7 @@ class _Run:
             tables.append(self._sites_table())
         if plan.phases:
             tables += [self._moves_table(), self._lines_table(), self._registrations_table()]
+        tables = [table for table in tables if table["rows"]]
         summary: dict[str, int | float | str] = {"sites": len(self.before)}
         if plan.phases:
             summary |= {
@@ -249,6 +257,10 @@ class _Run:
             "unclaimed": sum(site.adapter is None and site.unanswerable is None for site in remaining),
             "runner classes": len(extractor.runners),
         }
+        if written:
+            summary["written"] = written
+        else:
+            remaining = self._as_in_source(remaining)
         findings = [*self._site_findings(remaining, reasons, plan), *self._delegate_findings(), *self._dead_probes()]
         findings += self._patch_findings()
         findings += [self._skipped_runner(runner) for runner in extractor.skipped]
@@ -271,6 +283,17 @@ class _Run:
                 "tables": tables,
             },
         )
+
+    def _as_in_source(self, remaining: Sequence[Site]) -> list[Site]:
+        """Sites that stay, with their lines in the source: until something is written, that is where they are."""
+        before: dict[tuple[str, str, str], list[Site]] = {}
+        for site in self.before:
+            before.setdefault((site.rule, site.symbol, site.subject), []).append(site)
+        found = []
+        for site in reversed(remaining):  # what moved stood before what stays more often than after it
+            same = before.get((site.rule, site.symbol, site.subject))
+            found.append(same.pop() if same else site)
+        return found[::-1]
 
     def _unchanged(self, path: str) -> FileChange:
         data = self.modules.workspace.read(path)

@@ -121,18 +121,20 @@ def take_census(
     capabilities: Collection[str],
     class_names: Collection[str] = (),
     progress: Progress | None = None,
+    common: Collection[str] = (),
 ) -> Census:
     """Find the model classes below `package`, a folder of the workspace, and who has which of `capabilities`.
 
     Listed are the classes that the model registry names, and the torch modules that have a capability or whose name
-    is in `class_names`. A file that cannot be read or parsed raises nothing, it is in `Census.unreadable`.
+    is in `class_names`. Capabilities that are `common` words are noted on the classes that the others lead to; nothing
+    is parsed for them alone. A file that cannot be read or parsed raises nothing, it is in `Census.unreadable`.
     """
     collecting = gc.isenabled()
     gc.disable()  # syntax trees hold no garbage yet, and collecting over them costs a quarter of the time
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the parser warns of odd escapes, which are not our user's business
-            tree = _Tree(workspace, package, frozenset(capabilities))
+            tree = _Tree(workspace, package, frozenset(capabilities), frozenset(common))
             return tree.census(frozenset(class_names), progress or SilentProgress())
     finally:
         if collecting:
@@ -362,16 +364,18 @@ class _Reader:
 class _Tree:
     """The package's files, parsed when needed, and what the names in them stand for."""
 
-    def __init__(self, workspace: Workspace, package: str, capabilities: frozenset[str]) -> None:
+    def __init__(
+        self, workspace: Workspace, package: str, capabilities: frozenset[str], common: frozenset[str]
+    ) -> None:
         self.workspace = workspace
         self.folder = package.strip("/")
         self.capabilities = capabilities
+        self.common = common
         self.data: dict[str, bytes] = {}
         self.unreadable: dict[str, str] = {}
         self.paths: dict[str, str] = {}  # by module
         self.modules: dict[str, str] = {}  # by path
         self.folders: set[str] = set()  # modules that hold others, with or without an __init__.py
-        self.interest: dict[str, list[int]] = {}  # offsets in a file that its reader must not skip
         self.parsed: dict[str, _Parsed | None] = {}
         self.orders: dict[_Class, list[_Class | str]] = {}
         self.looking_up: set[tuple[_Scope, str]] = set()
@@ -416,15 +420,14 @@ class _Tree:
 
     def first_files(self, class_names: frozenset[str]) -> list[str]:
         """Files that mention a capability, register a model, forward attributes or hold a class asked for by name."""
-        words = {name.encode() for name in self.capabilities}
-        stems = [word for word in words if not any(other != word and other in word for other in words)]
+        words = {name.encode() for name in self.capabilities - self.common}
+        stems = _stems(words)
         headers = [b"class " + name.encode() for name in class_names]
         models = f"{self.folder}/{MODELS_FOLDER}/"
         files = []
         for path, data in self.data.items():
-            self.interest[path] = [offset for stem in stems for offset in _mentions(data, stem, words)]
             if (
-                self.interest[path]
+                any(True for stem in stems for _ in _mentions(data, stem, words))
                 or (path.startswith(models) and b"def __getattr" in data)
                 or path == models + "registry.py"
                 or _REGISTER_CALL in data
@@ -436,7 +439,9 @@ class _Tree:
     def parse(self, path: str) -> _Parsed | None:
         if path not in self.parsed:
             data = self.data[path]
-            interest = self.interest[path] + [match.start() for match in _HEADER.finditer(data)]
+            words = {name.encode() for name in self.capabilities}
+            interest = [offset for stem in _stems(words) for offset in _mentions(data, stem, words)]
+            interest += [match.start() for match in _HEADER.finditer(data)]
             interest += [match.start() for match in re.finditer(re.escape(_REGISTER_CALL), data)]
             try:
                 reader = _Reader(path, self.modules[path], data, self.capabilities, interest)
@@ -652,6 +657,11 @@ def _merge(sequences: list[list[_Class | str]]) -> list[_Class | str]:
         merged.append(head)
         waiting = [rest for sequence in waiting if (rest := [item for item in sequence if item != head])]
     return merged
+
+
+def _stems(words: Collection[bytes]) -> list[bytes]:
+    """The words that no other is a part of: where none of them stands, none of the words does."""
+    return [word for word in words if not any(other != word and other in word for other in words)]
 
 
 def _mentions(data: bytes, stem: bytes, words: Collection[bytes]) -> Iterator[int]:

@@ -53,6 +53,12 @@ def model_interface() -> frozenset[str]:
     return frozenset(read_toml("model_interface.toml")["names"])
 
 
+@cache
+def common_words() -> frozenset[str]:
+    """Capabilities whose names are too common to look for model classes by."""
+    return frozenset(read_toml("adapters.toml")["common_words"])
+
+
 def adapters(extra: Iterable[Mapping[str, Any]] = ()) -> tuple[AdapterSpec, ...]:
     """The adapters of the package and of the project's configuration, in order of phase.
 

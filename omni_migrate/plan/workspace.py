@@ -78,9 +78,10 @@ class Workspace:
         """Every .py file below the given folders, edits included, sorted, without duplicates."""
         if self._listing is None:
             self._listing = sorted(self._python_files_on_disk())
-        found = {path for path in self._edited if path.endswith(".py")}.union(self._listing)
         prefixes = tuple(folder if not folder or folder.endswith("/") else f"{folder}/" for folder in below)
-        yield from sorted(path for path in found if path.startswith(prefixes))
+        found = {path for path in self._edited if path.endswith(".py") and path.startswith(prefixes)}
+        found.update(path for path in self._listing if path.startswith(prefixes))
+        yield from sorted(found)
 
     def _python_files_on_disk(self) -> Iterator[str]:
         top = len(str(self.root)) + 1
