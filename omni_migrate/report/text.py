@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from omni_migrate.report.diff import unified_diff
-from omni_migrate.report.findings import Report
+from omni_migrate.report.findings import Finding, Report
 from omni_migrate.report.output import count_lines, emit, place, printable, summary
 
 if TYPE_CHECKING:
@@ -50,12 +50,13 @@ def _tables(report: Report, stream: TextIO) -> str:
 
 
 def _draw(console: Console, report: Report, ascii_only: bool) -> None:
-    findings = [
-        (found.severity.value, found.rule, place(found), found.symbol, _with_hint(found.message, found.hint))
-        for found in report.findings
-    ]
-    if findings:
-        _table(console, "Findings", ("severity", "rule", "place", "symbol", "message"), findings, ascii_only)
+    from rich.text import Text
+
+    if report.findings:
+        console.print(Text("Findings", style="bold"))
+        for found in report.findings:
+            _finding(console, found)
+        console.print()
     for table in report.extra.get("tables", ()):
         _table(console, table["title"], table["columns"], table["rows"], ascii_only)
     files = [
@@ -76,14 +77,25 @@ def _one_line(cell: object) -> str:
     return " ".join(printable(cell).split("\n"))
 
 
-def _with_hint(message: str, hint: str) -> str:
-    return f"{message} ({hint})" if hint else message
+def _finding(console: Console, found: Finding) -> None:
+    """`path:line: severity rule: message`, as compilers write it, so that editors and grep know it."""
+    from rich.text import Text
+
+    severity = found.severity.value
+    symbol = f" [{found.symbol}]" if found.symbol else ""
+    line = Text(f"{printable(place(found))}: ")
+    line.append(severity, style=_STYLES.get(severity, ""))
+    line.append(f" {printable(found.rule)}: {_one_line(found.message)}{printable(symbol)}")
+    console.print(line, soft_wrap=True)
+    if found.hint:
+        console.print(Text(f"    {_one_line(found.hint)}", style="dim"), soft_wrap=True)
 
 
 def _table(
-    console: Console, title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], ascii_only: bool
+    console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], ascii_only: bool
 ) -> None:
     from rich import box
+    from rich.measure import Measurement
     from rich.table import Table
     from rich.text import Text
 
@@ -93,4 +105,10 @@ def _table(
         table.add_column(Text(printable(column)), overflow="fold")
     for row in rows:
         table.add_row(*(Text(_one_line(cell), style=_STYLES.get(str(cell), "")) for cell in row))
-    console.print(table)
+    if Measurement.get(console, console.options.update(width=_NO_FOLDING), table).maximum <= console.width:
+        console.print(table)
+        return
+    console.print(Text(printable(title), style="bold"))  # too wide: names are not folded, each row is a line
+    for row in rows:
+        console.print(Text("  ".join(filter(None, (_one_line(cell) for cell in row)))), soft_wrap=True)
+    console.print()

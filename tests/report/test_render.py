@@ -137,7 +137,7 @@ def test_in_a_pipe_there_is_no_colour_and_no_row_is_folded(monkeypatch: pytest.M
     assert "\x1b" not in text
     assert LONG.strip() in text
     assert "pkg/__init__.py:12" in text
-    assert "Optional[int] | `x` next *line* ([b]do[/b])" in text
+    assert "pkg/__init__.py:12: error OM001: Optional[int] | `x` next *line* [A.f]\n    [b]do[/b]\n" in text
     assert text.endswith(
         "extract-adapters vllm-omni==0.30.0 (0.30.0)\nchanged 2, unchanged 1, skipped 1, failed 1, sites 3\n"
     )
