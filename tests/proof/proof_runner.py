@@ -100,6 +100,7 @@ class KvTransferNotes:
     def handle_finished_requests_kv_transfer(self, *, finished_reqs, request_id_resolver, block_size, **_others):
         ids = {req_id: request_id_resolver(req_id) for req_id in finished_reqs}
         record("kv transfer", requests=finished_reqs, resolved=ids, block_size=block_size)
+        SEEN["kv transfer of a request"] += len(finished_reqs)
         if any(data.get("custom_metadata") for data in finished_reqs.values()):
             SEEN["kv metadata merged"] += 1
         return list(ids)

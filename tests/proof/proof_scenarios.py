@@ -96,7 +96,13 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # A runner that batches decode rows only with MTP takes the scalar hook here; either way it decodes.
     Scenario("batch-hook-no-mtp", "TinyBatchedNoMtp", (*CHUNKED, "decode hook"), max_tokens=5, chunk=3),
-    Scenario("hooks-only", "TinyHooks", (*CHUNKED, "preprocess", "postprocess", "scalar decode"), prompt_embeds=True),
+    Scenario(
+        "hooks-only",
+        "TinyHooks",
+        (*CHUNKED, "preprocess", "postprocess", "scalar decode", "kv transfer of a request"),
+        prompt_embeds=True,
+        kv_transfer=True,
+    ),
     Scenario("no-postprocess", "TinyNoPost", (*CHUNKED, *MTP), max_tokens=5, chunk=3),
     Scenario(
         "mimo",
