@@ -36,7 +36,7 @@ from omni_migrate.facts.sites import (
 )
 from omni_migrate.knowledge import AdapterSpec, upstream_runners
 from omni_migrate.plan.adapter_files import AdapterPackage, class_of, names_at_definition, names_needed, normal_form
-from omni_migrate.plan.method_text import cut, method_span, replace_lines, shift, signature_end
+from omni_migrate.plan.method_text import cut, margin, method_span, replace_lines, shift, signature_end, with_spaces
 from omni_migrate.plan.regions import Block, Expression, MethodView
 from omni_migrate.plan.test_files import TESTS, adapter_test, delegate_of, own_defaults, registry_test
 from omni_migrate.plan.unused_imports import without_unused_imports
@@ -176,6 +176,8 @@ class Extractor:
                     first, last = method_span(function)
                     while first > 1 and not module.lines[first - 2].strip():
                         first -= 1  # the blank lines of a method that is gone
+                    while last < len(module.lines) and not module.lines[last].strip():
+                        last += 1
                     spans.append((first, last + 1))
         for statement in module_level(module.tree.body):
             if isinstance(statement, (ast.Import, ast.ImportFrom)):
@@ -228,6 +230,7 @@ class Extractor:
         names = {spec.name for spec in specs}
         edits: list[tuple[int, int, str]] = []
         original = module
+        unit = margin(original.lines, node.body[-1])[:1] or " "
         words = self.claims.words(specs, helpers)
         for function in methods_of(node):
             first, last = method_span(function)
@@ -239,19 +242,31 @@ class Extractor:
                 text = method.extract()
                 if text is not None:
                     self._edited(runner, function.name)
-                    edits.append((first, last, text))
+                    if not text:
+                        first, last = self._with_blank_lines(original, first, last)
+                    edits.append((first, last, shift(text, function.col_offset, unit)))
         if not edits:
             return
         text = original.text
         for first, last, new in reversed(edits):
-            indent = node.body[0].col_offset
-            text = replace_lines(text, first, last, shift(new, indent) if new else "", original.file.newline)
-        text = _without_double_blank_lines(text) if any(not new for _, _, new in edits) else text
+            text = replace_lines(text, first, last, new, original.file.newline)
         self.workspace.write(runner.path, original.file.encode(text))
         changed = self.modules.get(runner.path)
         if changed is not None:
             pruned = without_unused_imports(original, changed, self._imported_elsewhere(runner.path))
             self.workspace.write(runner.path, original.file.encode(pruned))
+
+    def _with_blank_lines(self, module: Module, first: int, last: int) -> tuple[int, int]:
+        """The lines of a method that goes with the blank lines on one side, so that those of the other side stay."""
+        lines = module.lines
+        end = last
+        while end < len(lines) and not lines[end].strip():
+            end += 1
+        if end < len(lines) and lines[end][:1].isspace():
+            return first, end
+        while first > 1 and not lines[first - 2].strip():
+            first -= 1
+        return first, last
 
     def _imported_elsewhere(self, path: str) -> Callable[[str], bool]:
         """Whether another file of the tree takes a name from this module: then its import stays."""
@@ -352,7 +367,8 @@ class Extractor:
                     rewired = rewire_calls(source, function.args.args[0].arg, targets)
                     if rewired != source:
                         self._edited(runner, function.name)
-                        edits.append((first, last, shift(rewired, function.col_offset)))
+                        unit = margin(module.lines, function)[:1] or " "
+                        edits.append((first, last, shift(rewired, function.col_offset, unit)))
             text = module.text
             for first, last, new in reversed(edits):
                 text = replace_lines(text, first, last, new, module.file.newline)
@@ -697,6 +713,7 @@ class _Method:
         """Put an adapter method (called `unnamed` in `source`) into its adapter; the name it gets."""
         package = self.extractor.adapters
         existing = package.hooks()
+        source = with_spaces(source)
         name = wanted
         if name in existing and self.runner.platform:
             name = f"{self.runner.platform}_{wanted}"
@@ -795,19 +812,6 @@ def _mentioned_other_than_called(module: Module | None, method: str) -> bool:
         if isinstance(node, ast.Constant) and node.value == method:
             return True
     return False
-
-
-def _without_double_blank_lines(text: str) -> str:
-    """Where a method is gone, one blank line stays between its neighbours."""
-    lines = text.split("\n")
-    kept: list[str] = []
-    for index, line in enumerate(lines):
-        inside = line == "" and len(kept) > 0 and kept[-1].strip() == ""
-        following = next((later for later in lines[index:] if later.strip()), "")
-        if inside and following.startswith("    "):
-            continue
-        kept.append(line)
-    return "\n".join(kept)
 
 
 def moved_lines(moves: Sequence[Move]) -> Iterator[str]:

@@ -22,7 +22,24 @@ def cut(lines: list[str], function: FunctionNode) -> str:
     return shift("".join(lines[first - 1 : last]), -function.col_offset)
 
 
-def shift(source: str, columns: int) -> str:
+def margin(lines: list[str], node: ast.stmt) -> str:
+    """What a statement that begins its line is indented by."""
+    line = lines[node.lineno - 1]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def with_spaces(source: str) -> str:
+    """Code with four spaces for each tab that it is indented by; lines inside multi-line strings stay as they are."""
+    inside = _string_lines(source, 0)
+    expanded = []
+    for number, line in enumerate(split_lines(source), start=1):
+        code = line.lstrip(" \t")
+        before = line[: len(line) - len(code)]
+        expanded.append(line if number in inside else before.replace("\t", "    ") + code)
+    return "".join(expanded)
+
+
+def shift(source: str, columns: int, unit: str = " ") -> str:
     """Indent (or, negative, dedent) code by a number of columns; lines inside multi-line strings stay as they are."""
     lines = split_lines(source)
     inside = _string_lines(source if columns >= 0 else f"if 1:\n{source}", 0 if columns >= 0 else 1)
@@ -31,7 +48,7 @@ def shift(source: str, columns: int) -> str:
         if number in inside or not line.strip():
             shifted.append(line)
         elif columns >= 0:
-            shifted.append(" " * columns + line)
+            shifted.append(unit * columns + line)
         else:
             shifted.append(line[-columns:] if not line[:-columns].strip() else line.lstrip(" "))
     return "".join(shifted)

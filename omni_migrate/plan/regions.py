@@ -64,7 +64,10 @@ class MethodView:
                 blocks.append(block)
         yield from blocks
         if isinstance(site, ast.expr):
-            yield Expression(self._climb(site, absence))
+            whole = self._climb(site, absence)
+            yield Expression(whole)
+            if whole is not site:
+                yield Expression(site)
 
     def _chain(self, site: ast.AST) -> list[tuple[list[ast.stmt], int]]:
         """The statement lists around a node, outermost first, with the place of the statement that holds it."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 from omni_migrate.facts.modules import Module
-from omni_migrate.plan.method_text import replace_lines
+from omni_migrate.plan.method_text import margin, replace_lines
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ANNOTATION = re.compile(r"[A-Z_a-z][\w.]*(\[[\w.,| \[\]]*\])?( ?\| ?[\w.\[\], ]+)*")
@@ -33,17 +33,17 @@ def without_unused_imports(before: Module, after: Module, imported_elsewhere: Ca
                 kept.append(ast.alias(alias.name, alias.asname or alias.name))
         first, last = node.lineno, node.end_lineno or node.lineno
         if kept:
-            text = replace_lines(text, first, last, comments + _written(node, kept), newline)
+            text = replace_lines(text, first, last, comments + _written(node, kept, margin(after.lines, node)), newline)
             continue
         block = _only_statement_of(after.tree, node)
         if block is None:
             text = replace_lines(text, first, last, comments, newline)
         elif comments:
-            text = replace_lines(text, first, last, f"{comments}{' ' * node.col_offset}pass\n", newline)
+            text = replace_lines(text, first, last, f"{comments}{margin(after.lines, node)}pass\n", newline)
         elif not block.orelse and _used_once(after.tree, block):
             text = _without_block(text, after, block)
         else:
-            text = replace_lines(text, first, last, " " * node.col_offset + "pass\n", newline)
+            text = replace_lines(text, first, last, f"{margin(after.lines, node)}pass\n", newline)
     return text
 
 
@@ -86,12 +86,11 @@ def _comments(module: Module, node: ast.stmt) -> str:
     """The comments of an import, each on a line of its own: they stay where they are."""
     lines = module.lines[node.lineno - 1 : node.end_lineno]
     found = (line[line.index("#") :].rstrip() for line in lines if "#" in line)
-    return "".join(f"{' ' * node.col_offset}{comment}\n" for comment in found)
+    return "".join(f"{margin(module.lines, node)}{comment}\n" for comment in found)
 
 
-def _written(node: ast.ImportFrom | ast.Import, kept: list[ast.alias]) -> str:
+def _written(node: ast.ImportFrom | ast.Import, kept: list[ast.alias], indent: str = "") -> str:
     new = ast.ImportFrom(node.module, kept, node.level) if isinstance(node, ast.ImportFrom) else ast.Import(kept)
-    indent = " " * node.col_offset
     line = indent + ast.unparse(new)
     if len(line) <= 120 or not isinstance(new, ast.ImportFrom):
         return line + "\n"

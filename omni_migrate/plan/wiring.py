@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from omni_migrate.facts.modules import Module, Modules, module_name
 from omni_migrate.facts.runners import RunnerClass
-from omni_migrate.plan.method_text import replace_lines
+from omni_migrate.plan.method_text import margin, replace_lines
 
 _ATTRIBUTE = "_adapter = AdapterOfRunner()\n"
 _RESOLVE = "{0}._adapter = ModelAdapterRegistry.get_adapter({0}.model)\n"
@@ -147,7 +147,7 @@ def _through_super(statement: ast.stmt) -> bool:
 
 def _after(text: str, statement: ast.stmt, line: str, module: Module) -> str:
     end = statement.end_lineno or 0
-    return replace_lines(text, end + 1, end, " " * statement.col_offset + line, module.file.newline)
+    return replace_lines(text, end + 1, end, margin(module.lines, statement) + line, module.file.newline)
 
 
 def _into_class(text: str, node: ast.ClassDef, module: Module) -> str:
@@ -164,7 +164,7 @@ def _into_class(text: str, node: ast.ClassDef, module: Module) -> str:
         split += f"\n{indent}{_ATTRIBUTE}" if ast.get_docstring(node, clean=False) is not None else ""
         split = split if split.endswith(_ATTRIBUTE) else f"{before}\n{indent}{_ATTRIBUTE}{indent}{after}\n"
         return replace_lines(text, first.lineno, first.lineno, split, newline)
-    indent = " " * first.col_offset
+    indent = margin(module.lines, first)
     if ast.get_docstring(node, clean=False) is not None:
         end = first.end_lineno or 0
         return replace_lines(text, end + 1, end, f"\n{indent}{_ATTRIBUTE}", newline)
