@@ -122,14 +122,15 @@ class _Run:
         self.request, self.source, self.specs = request, source, specs
         self.modules = Modules(Workspace(source.root), config.skip)
         self._census: Census | None = None
-        self.extractor = self._extractor(self.modules)
+        self.extractor = self._extractor()
         self.before = self.extractor.sites()
         self.original = {
             runner.path: len(self.modules.workspace.read(runner.path).splitlines()) for runner in self.extractor.runners
         }
 
-    def _extractor(self, modules: Modules) -> Extractor:
-        return Extractor(modules, PACKAGE, self.specs, model_interface(), self.registered, self.request.only)
+    def _extractor(self, found: Sequence[RunnerClass] | None = None) -> Extractor:
+        interface = model_interface()
+        return Extractor(self.modules, PACKAGE, self.specs, interface, self.registered, self.request.only, found)
 
     @property
     def census(self) -> Census:
@@ -221,7 +222,7 @@ class _Run:
     def _again(self, plan: Plan) -> tuple[FileChange, ...]:
         """What the same phases would change in the result."""
         snapshot = self.modules.workspace.snapshot()
-        again = self._extractor(self.modules)
+        again = self._extractor(self.extractor.found)
         for phase in plan.phases:
             again.phase(phase.number)
         return self.modules.workspace.changes_since(snapshot)

@@ -90,7 +90,10 @@ class Extraction:
 
 
 class Extractor:
-    """Applies phases to a workspace. `registered` answers which model classes an adapter is registered for."""
+    """Applies phases to a workspace. `registered` answers which model classes an adapter is registered for.
+
+    `found` are the tree's runner classes, if they have been looked for already.
+    """
 
     def __init__(
         self,
@@ -100,6 +103,7 @@ class Extractor:
         interface: frozenset[str],
         registered: Callable[[AdapterSpec], Sequence[str]],
         only: Sequence[str] = (),
+        found: Sequence[RunnerClass] | None = None,
     ) -> None:
         self.modules = modules
         self.workspace = modules.workspace
@@ -109,8 +113,10 @@ class Extractor:
         self.only = frozenset(only)
         self.result = Extraction()
         self._replaced_methods: dict[str, bool] = {}
+        self._dispatched_by: dict[RunnerClass, tuple[Module, set[str]]] = {}
         self._own_methods: dict[RunnerClass, tuple[Module, dict[str, FunctionNode]]] = {}
-        found = find_runners(modules, package, upstream_runners())
+        found = found or find_runners(modules, package, upstream_runners())
+        self.found = found
         self.runners = [runner for runner in found if runner.api == "V1"]
         self.skipped = [runner for runner in found if runner.api != "V1"]
         root = next((r for r in self.runners if r.role == "runner" and not r.platform), None)
@@ -201,11 +207,17 @@ class Extractor:
 
     def _dispatched(self) -> set[str]:
         """The adapter methods that the runners call."""
-        modules = (self.modules.get(runner.path) for runner in self.runners)
-        found = [
-            module.classes.get(r.name) for module, r in zip(modules, self.runners, strict=True) if module is not None
-        ]
-        return set().union(*(dispatched_hooks(node) for node in found if node is not None))
+        called: set[str] = set()
+        for runner in self.runners:
+            module = self.modules.get(runner.path)
+            if module is None or "._adapter." not in module.text:
+                continue
+            known = self._dispatched_by.get(runner)
+            if known is None or known[0] is not module:
+                node = module.classes.get(runner.name)
+                known = self._dispatched_by[runner] = (module, dispatched_hooks(node) if node is not None else set())
+            called |= known[1]
+        return called
 
     def folding(self) -> dict[str, FunctionNode]:
         """The methods that are the same on every runner, so that a call of one can be looked into."""
@@ -354,8 +366,11 @@ class Extractor:
                 if f".{method}(" in module.text
             }
             edits = []
-            for function in methods_of(node):
-                self._explain_calls_by_name(function, runner)
+            called_by_name = [method for method in self.claims.methods if f".{method}(" in module.text]
+            for function in methods_of(node) if called_by_name else ():
+                lines = "".join(module.lines[function.lineno - 1 : function.end_lineno])
+                if any(f".{method}(" in lines for method in called_by_name):
+                    self._explain_calls_by_name(function, runner)
             if not targets:
                 continue
             for function in methods_of(node):
