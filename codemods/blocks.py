@@ -167,9 +167,9 @@ def calls_hook(nodes: Iterable[ast.AST], receiver: str, adapter: str, hook: str)
     )
 
 
-def own_receiver(function: FunctionNode, receiver: str) -> str:
+def own_receiver(names: Collection[str], receiver: str) -> str:
     """What the adapter's method calls its own first parameter: `self`, unless the moved code has another use for it."""
-    return fresh_name(("self", "adapter"), names_in(function) - {receiver})
+    return fresh_name(("self", "adapter"), set(names) - {receiver})
 
 
 def call_text(target: str, arguments: Sequence[str], assign: str, indent: int, line_length: int) -> str:

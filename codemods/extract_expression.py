@@ -93,12 +93,13 @@ def extract_expression(
     method = _replaced(lines, span, call, function, expression)
     if method is None or not _stands_alone(text, expression):
         return Refusal("a call cannot stand in its place", span[0])
-    new = fresh_name(RECEIVER_NAMES, names_in(function))
+    names = names_in(function)
+    new = fresh_name(RECEIVER_NAMES, names)
     module = cst.parse_module(f"({text})").visit(RenameReceiver(receiver, new))
     code = module.code
     if "\n" not in code and "\r" not in code:
         code = code[1:-1]
-    head = f"def {hook}({', '.join((own_receiver(function, receiver), new, *parameters))}):"
+    head = f"def {hook}({', '.join((own_receiver(names, receiver), new, *parameters))}):"
     body = [head, *([f'    """{docstring}"""'] if docstring else []), f"    return {code}", ""]
     newline = "\r\n" if "\r\n" in source else "\n"
     return Moved(method, newline.join(body), parameters, ())

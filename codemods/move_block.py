@@ -121,7 +121,7 @@ def move_block(
     end = newline if bottom < len(lines) or lines[bottom - 1].endswith(("\n", "\r")) else ""
     method = "".join([*lines[: top - 1], newline.join(instead), end, *lines[bottom:]])
 
-    head = f"def {hook}({', '.join((own_receiver(function, flow.receiver), receiver, *block.parameters))}):\n    pass\n"
+    head = f"def {hook}({', '.join((own_receiver(names, flow.receiver), receiver, *block.parameters))}):\n    pass\n"
     hook_body = _hook_body(moved, RenameReceiver(flow.receiver, receiver), block, signal, docstring)
     hook_function = cst.ensure_type(cst.parse_statement(head), cst.FunctionDef).with_changes(body=hook_body)
     hook_module = cst.Module([hook_function], default_indent=unit, default_newline=newline)

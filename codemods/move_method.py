@@ -60,13 +60,14 @@ def move_method(
         return refusal
     if calls_hook([function], flow.receiver, adapter, hook):
         return Refusal(f"it already calls {adapter}.{hook}", function.lineno)
-    receiver = fresh_name(RECEIVER_NAMES, names_in(function))
+    names = names_in(function)
+    receiver = fresh_name(RECEIVER_NAMES, names)
     module = cst.parse_module(source)
     node = cst.ensure_type(module.body[0], cst.FunctionDef)
     renamed = cst.ensure_type(node.body.visit(RenameReceiver(flow.receiver, receiver)), type(node.body))
     first, *others = node.params.params
     own = cst.Param(
-        cst.Name(own_receiver(function, flow.receiver)), comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+        cst.Name(own_receiver(names, flow.receiver)), comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
     )
     parameters = node.params.with_changes(params=[own, first.with_changes(name=cst.Name(receiver)), *others])
     moved = node.with_changes(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -652,6 +653,11 @@ class MethodFlow:
 
     def order(self) -> Callable[[str], tuple[tuple[int, int], str]]:
         """Names by where they first stand in the method: a signature that reads like the code."""
+        first = self._first_places
+        return lambda name: (first.get(name, (1 << 30, 0)), name)
+
+    @cached_property
+    def _first_places(self) -> dict[str, tuple[int, int]]:
         first: dict[str, tuple[int, int]] = {}
         for position, name in enumerate(argument_names(self.function.args)):
             first[name] = (0, position)
@@ -659,7 +665,7 @@ class MethodFlow:
             if isinstance(node, ast.Name):
                 place = (node.lineno, node.col_offset)
                 first[node.id] = min(first.get(node.id, place), place)
-        return lambda name: (first.get(name, (1 << 30, 0)), name)
+        return first
 
     def bound_before(self, statement: ast.stmt) -> set[str]:
         """Names that are bound on every path to a statement of the method; empty if no path leads to it."""
@@ -677,10 +683,13 @@ class MethodFlow:
             return Refusal(f"the method rebinds {self.receiver}", line)
         if statements[0] is body[0] and ast.get_docstring(self.function, clean=False) is not None:
             return Refusal("it is the method's docstring", line)
-        for node in ast.walk(self.function):
-            if _reads_frame(node):
-                return Refusal(f"the method calls {ast.unparse(node)}, which sees its locals", line)
+        if self._frame_reader is not None:
+            return Refusal(f"the method calls {ast.unparse(self._frame_reader)}, which sees its locals", line)
         return None
+
+    @cached_property
+    def _frame_reader(self) -> ast.AST | None:
+        return next((node for node in ast.walk(self.function) if _reads_frame(node)), None)
 
     def _stray(self, statements: Sequence[ast.stmt], returns: set[str]) -> set[str]:
         """Names that the method reads as its locals, and would read as globals once the block is gone."""
