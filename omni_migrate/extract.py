@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from omni_migrate.background import begin
 from omni_migrate.checks.comments import comments
 from omni_migrate.checks.names import names
 from omni_migrate.checks.parses import parses
@@ -120,8 +122,9 @@ class _Run:
 
     def __init__(self, request: ExtractRequest, source: Source, config: Config, specs: tuple[AdapterSpec, ...]) -> None:
         self.request, self.source, self.specs = request, source, specs
+        self._claimed = {capability for spec in specs for capability in spec.capabilities}
+        self._begun = begin(lambda: self._take_census(self._claimed))
         self.modules = Modules(Workspace(source.root), config.skip)
-        self._census: Census | None = None
         self.extractor = self._extractor()
         self.before = self.extractor.sites()
         self.original = {
@@ -132,17 +135,22 @@ class _Run:
         interface = model_interface()
         return Extractor(self.modules, PACKAGE, self.specs, interface, self.registered, self.request.only, found)
 
-    @property
+    def _take_census(self, capabilities: Collection[str]) -> Census:
+        tested = {name for spec in self.specs for name in spec.class_names}
+        workspace = Workspace(self.source.root)
+        return take_census(workspace, PACKAGE, capabilities, tested, self.request.progress, common_words())
+
+    @cached_property
     def census(self) -> Census:
-        """The model classes of the tree and what each can do; taken once, when first asked for."""
-        if self._census is None:
-            specs = self.extractor.claims.specs.values()
-            asked = {capability for spec in specs for capability in spec.capabilities}
-            asked |= {site.subject for site in self.before if site.rule == "model-probe"}
-            tested = {name for spec in specs for name in spec.class_names}
-            workspace = Workspace(self.source.root)
-            self._census = take_census(workspace, PACKAGE, asked, tested, self.request.progress, common_words())
-        return self._census
+        """The model classes of the tree and what each can do of what an adapter claims."""
+        return self._begun()
+
+    @cached_property
+    def _unclaimed(self) -> Census:
+        """The same for what nobody claims, and for classes that a runner tests by name."""
+        subjects = {site.subject for site in self.before if site.rule == "model-probe" and site.adapter is None}
+        tested = {name for spec in self.extractor.claims.specs.values() for name in spec.class_names}
+        return take_census(Workspace(self.source.root), PACKAGE, subjects, tested, self.request.progress)
 
     def registered(self, spec: AdapterSpec) -> list[str]:
         """The model classes that get an adapter by name: those tested by name and those with a capability of it."""
@@ -154,11 +162,12 @@ class _Run:
 
         Layers and codecs may have a method of the same name. In a tree without a registry every class counts.
         """
-        loaded = {model.name for model in self.census.classes if model.architectures}
+        census = self.census if capability in self._claimed else self._unclaimed
+        loaded = {model.name for model in census.classes if model.architectures}
         return sorted(
             {
                 model.name
-                for model in self.census.having(capability)
+                for model in census.having(capability)
                 if not loaded or model.name in loaded or any(base.rsplit(".", 1)[-1] in loaded for base in model.bases)
             }
         )
@@ -303,7 +312,9 @@ class _Run:
     def _models(self, site: Site) -> list[str]:
         """The model classes that answer a site."""
         if site.rule == "model-class-test":
-            return sorted({model.name for model in self.census.named(site.subject)})
+            known = any(site.subject in spec.class_names for spec in self.specs)
+            census = self.census if known else self._unclaimed
+            return sorted({model.name for model in census.named(site.subject)})
         if site.rule == "model-probe":
             return self._model_names(site.subject)
         return []
