@@ -153,7 +153,11 @@ def drive(root: Path) -> dict[str, object]:
     names = {node.name: node.args.args[-1].arg == "xs" for node in METHODS if node.name in NAMES}
     script = f"NAMES = {names!r}\n{DRIVER}"
     done = subprocess.run(
-        [sys.executable, str(HERE / "stubbed.py"), str(root)], input=script, capture_output=True, text=True, check=False
+        [sys.executable, "-B", str(HERE / "stubbed.py"), str(root)],
+        input=script,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
