@@ -199,13 +199,15 @@ class _Run:
         changes = plan.net_changes()
         before, after = Workspace(self.source.root), self.modules.workspace
         found = parses(changes)
-        found = found or [
-            *names(changes),
-            *comments([change for change in changes if not change.path.startswith(TESTS)], self._generated()),
-            *self._untouched(changes),
-            *resolves(before, after, [change.path for change in changes]),
-            *stable(lambda: self._again(plan)),
-        ]
+        if not found:
+            resolved = begin(lambda: resolves(before, after, [change.path for change in changes]))
+            found = [
+                *names(changes),
+                *comments([change for change in changes if not change.path.startswith(TESTS)], self._generated()),
+                *self._untouched(changes),
+                *stable(lambda: self._again(plan)),
+                *resolved(),
+            ]
         if found:
             first = found[0]
             more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""

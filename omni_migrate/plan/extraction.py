@@ -12,6 +12,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from codemods.blocks import parse_method
 from codemods.extract_expression import extract_expression, span_of
@@ -123,6 +124,7 @@ class Extractor:
         self.root = root
         folder = posixpath.dirname(root.path) if root else f"{package}/worker"
         self.adapters = AdapterPackage(modules, f"{folder}/adapters")
+        self._at_start = [self._methods(runner) for runner in self.runners]
         functions = self._functions()
         self._helpers = (functions, probing_helpers(functions, self._module_functions()))
 
@@ -195,15 +197,21 @@ class Extractor:
     def _functions(self) -> dict[str, FunctionNode]:
         """The methods of all runner classes by name; a subclass's does not hide its base's."""
         functions: dict[str, FunctionNode] = {}
-        self._overridden: set[str] = set()
-        for runner in self.runners:
-            module = self.modules.get(runner.path)
-            node = module.classes.get(runner.name) if module else None
-            for function in methods_of(node) if node is not None else ():
-                first = functions.setdefault(function.name, function)
-                if first is not function and normal_form(first) != normal_form(function):
-                    self._overridden.add(function.name)
+        for own in self._at_start:
+            for name, function in own.items():
+                functions.setdefault(name, function)
         return functions
+
+    @cached_property
+    def _overridden(self) -> set[str]:
+        """Methods that two runner classes define differently, as the tree was before the phases."""
+        functions = self._helpers[0]
+        return {
+            name
+            for own in self._at_start
+            for name, function in own.items()
+            if functions[name] is not function and normal_form(functions[name]) != normal_form(function)
+        }
 
     def _dispatched(self) -> set[str]:
         """The adapter methods that the runners call."""
