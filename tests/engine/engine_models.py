@@ -96,7 +96,7 @@ class TinyTalker(Qwen2ForCausalLM):
         computed, is_prefill = info["_omni_num_computed_tokens"], info["_omni_is_prefill"]
         if is_prefill != (computed < prompt_len):
             raise AssertionError("the phase key is not what the contract says")
-        overlay = input_embeds if info.get("overlaid") else None
+        overlay = input_embeds if is_prefill and info.get("overlaid") else None
         meta = info.get("meta", {})
         record(info["request_id"], "preprocess", computed, prompt_len, is_prefill, span, input_ids, overlay, meta)
         if not is_prefill and span == 1:
@@ -139,14 +139,20 @@ class TinyTalker(Qwen2ForCausalLM):
         infos = kwargs.get("runtime_additional_information") or []
         for (start, end), info in zip(kwargs.get("request_token_spans", ()), infos, strict=True):
             if info:
-                record(info["request_id"], "fed", inputs_embeds[start:end], input_ids[start:end], info["generated_len"])
+                record(
+                    info.get("request_id", "?"),
+                    "fed",
+                    inputs_embeds[start:end],
+                    input_ids[start:end],
+                    info["generated_len"],
+                )
         none = torch.full((1, CODEBOOKS), -1)
         codes = [info.get("codes", {}).get("audio", none) for info in infos]
         outputs = {"codes": {"audio": codes}, "probe": hidden[:, :4].clone()} if infos else {}
         return OmniOutput(text_hidden_states=hidden, multimodal_outputs=outputs)
 
     def postprocess(self, hidden_states, multimodal_outputs=None, **info):
-        record(info["request_id"], "postprocess", hidden_states.shape[0], sorted(multimodal_outputs))
+        record(info.get("request_id", "?"), "postprocess", hidden_states.shape[0], sorted(multimodal_outputs))
         return {"hidden_states": {"last": hidden_states[-1:].clone()}}
 
 

@@ -359,6 +359,7 @@ def main() -> None:
         except Exception as error:
             traceback.print_exc()
             result = {"error": f"{type(error).__name__}: {error}"[:800]}
+        gc.collect()  # an engine that failed goes now, not when the next one has its process groups
         result["logs"] = watch.lines
         result["seconds"] = round(time.perf_counter() - start, 2)
         results[name] = json.loads(json.dumps(result))

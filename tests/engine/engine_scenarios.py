@@ -89,18 +89,30 @@ SCENARIOS = (
     Scenario("xdrope", "TinyXDRope", CHUNKED, hf_config=MROPE),
     Scenario("mimo", "MiMoAudioForConditionalGeneration", ("request id attached", "features attached"), features=True),
     Scenario("finished", "TinyFinished", ("on_requests_finished", "preprocess_batch", "boundaries")),
-    Scenario("prefix", "TinyTalker", ("mtp", "prefix hit"), lengths=(40, 41, 60, 33), chunk=0, prefix_caching=True, rounds=2),
+    Scenario(
+        "prefix", "TinyTalker", ("mtp", "prefix hit"), lengths=(40, 41, 60, 33), chunk=0, prefix_caching=True, rounds=2
+    ),
     Scenario(
         "abort",
         "TinyTalker",
         MTP,
         lengths=(9, 6, 7, 5),
-        script=((0, "add", 0), (0, "add", 1), (0, "add", 2), (4, "abort", 1), (6, "add", 1), (7, "abort", 0), (7, "add", 3)),
+        script=(
+            (0, "add", 0),
+            (0, "add", 1),
+            (0, "add", 2),
+            (4, "abort", 1),
+            (6, "add", 1),
+            (7, "abort", 0),
+            (7, "add", 3),
+        ),
     ),
+    Scenario("no-abort", "TinyTalker", MTP, lengths=(9, 6, 7, 5)),
     Scenario("generation", "TinyCode2Wav", ("generated", "one-token tail"), generation=True, max_tokens=1, text=False),
     Scenario("generation-tensor", "TinyCode2WavTensor", ("generated",), generation=True, max_tokens=1, text=False),
     Scenario("generation-list", "TinyCode2WavList", ("generated",), generation=True, max_tokens=1, text=False),
     Scenario("generation-hooks", "TinyCode2WavHooks", ("generated", "preprocess"), generation=True, max_tokens=1),
+    Scenario("no-kv", "TinyTalker", MTP),
     Scenario("kv", "TinyTalker", (*MTP, "kv extracted"), kv_transfer=True),
     *(
         Scenario(f"fault-{fault.replace(' ', '-')}", "TinyFaulty", fault=fault)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from functools import cache
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ from vllm_omni.worker.hooks import OmniHooks
 from vllm_omni.worker.kv_transfer import KVTransferManager
 
 
-class OmniModelStateMixin:
+class OmniModelStateMixin(ABC):  # ABC as vLLM's ModelState is, so that `adopt` finds the same layout
     """Over whichever `ModelState` vLLM resolves for the model."""
 
     omni: OmniHooks

@@ -415,7 +415,7 @@ class OmniHooks:
                 self.model, "forward", [row.req_id for row in self.rows], f"hidden states are a {type(hidden).__name__}"
             )
         self.multimodal_outputs = multimodal
-        if hidden.is_cuda and torch.cuda.is_current_stream_capturing():
+        if _is_capturing(hidden.device):
             self.captured[hidden.shape[0]] = multimodal  # static: a replay writes them again
         return hidden
 
@@ -497,6 +497,14 @@ def _takes_kwargs(forward: Callable[..., Any]) -> bool:
     return "runtime_additional_information" in parameters or any(
         parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()
     )
+
+
+def _is_capturing(device: torch.device) -> bool:
+    """Whether the current stream of the device is being captured into a graph."""
+    if device.type == "cpu":
+        return False
+    capturing = getattr(torch.get_device_module(device), "is_current_stream_capturing", None)
+    return capturing is not None and capturing()
 
 
 def _overriding(adapters: list[DefaultModelRunnerAdapter], method: str) -> list[Callable[..., Any]]:
