@@ -342,7 +342,7 @@ class TinyRagged(TinyThinker):
 
     def forward(self, *args, **kwargs):
         output = super().forward(*args, **kwargs)
-        if len(kwargs.get("request_token_spans", ())) > 1:
+        if FAULT and len(kwargs.get("request_token_spans", ())) > 1:
             output.multimodal_outputs["last"]["state"].pop()
         return output
 
@@ -361,7 +361,7 @@ class TinyCode2Wav(nn.Module):
         raise AssertionError("a generation stage has no logits")
 
     def forward(self, input_ids, positions, intermediate_tensors=None, inputs_embeds=None, **kwargs):
-        wave = (self.emb[input_ids] if inputs_embeds is None else inputs_embeds).cumsum(-1).tanh()
+        wave = (self.emb[input_ids] if inputs_embeds is None else inputs_embeds[:, :8]).cumsum(-1).tanh()
         counts = kwargs.get("seq_token_counts") or [wave.shape[0]]
         waves = [part.flatten() for part in wave[: sum(counts)].split(counts)]
         see("generated", len(waves))
@@ -389,8 +389,8 @@ class TinyCode2WavHooks(TinyCode2Wav):
 
     def preprocess(self, input_ids, input_embeds=None, **info):
         record(info["request_id"], "preprocess", info["_omni_num_computed_tokens"], info["_omni_is_prefill"])
-        gain = info.get("gain", 1.0)
-        return input_ids, self.emb[input_ids] * gain, {"meta": {"seen": info["_omni_num_computed_tokens"]}}
+        embeds = nn.functional.pad(self.emb[input_ids] * 2.0, (0, input_embeds.shape[1] - 8))
+        return input_ids, embeds, {"meta": {"seen": info["_omni_num_computed_tokens"]}}
 
 
 MODELS = (

@@ -171,10 +171,16 @@ def test_kv_blocks_of_the_requests_that_ask_are_read_before_they_are_freed(runs,
         ("fault-raises", "TinyFaulty.preprocess failed for 1: RuntimeError: out of patience"),
         ("fault-no-mtp_inputs", "TinyFaulty.preprocess failed for 1: its update has no 'mtp_inputs'"),
         ("fault-arity", "TinyFaulty.preprocess failed for 1: ValueError: not enough values to unpack"),
-        ("fault-shape", "TinyFaulty.talker_mtp failed for"),
+        (
+            "fault-shape",
+            "TinyFaulty.preprocess failed for 1: RuntimeError: shape '[1, 128]' is invalid for input of size 127",
+        ),
         ("fault-postprocess", "TinyFaulty.postprocess failed for 1: RuntimeError: no afterthought"),
         ("fault-mtp-rows", "TinyFaulty.talker_mtp failed for"),
-        ("ragged", "TinyRagged.forward failed for 0, 1: SplitError: output 'last.state': 1 entries for 2 requests"),
+        (
+            "ragged",
+            "TinyRagged.forward failed for 0, 1, 2, 3: SplitError: output 'last.state': 3 entries for 4 requests",
+        ),
     ],
 )
 def test_an_error_of_a_hook_names_the_model_the_hook_and_the_request(runs, runner, name, said):

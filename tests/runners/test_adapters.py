@@ -83,9 +83,13 @@ def test_what_enriches_a_request_composes_in_order(make_hooks):
 
 
 class Seeded(Talker):
-    def talker_mtp(self, input_ids, inputs_embeds, last_talker_hidden, text_step, generator=None, generators=(), **kwargs):
+    def talker_mtp(
+        self, input_ids, inputs_embeds, last_talker_hidden, text_step, generator=None, generators=(), **kwargs
+    ):
         self.batch_sizes = [*getattr(self, "batch_sizes", []), input_ids.shape[0]]
-        drawn = [torch.rand(1, generator=g) if g else torch.zeros(1) for g in generators or [generator] * len(input_ids)]
+        drawn = [
+            torch.rand(1, generator=g) if g else torch.zeros(1) for g in generators or [generator] * len(input_ids)
+        ]
         return inputs_embeds, torch.stack(drawn)
 
 

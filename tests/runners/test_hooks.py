@@ -41,7 +41,10 @@ def test_a_tail_of_one_token_is_prefill_and_no_mtp_row(make_hooks):
     done = step(hooks, [("a", 1, 4, 5)], ids=[14])
     assert hooks.model.mtp_ids == []
     assert done.fed[:, 0].tolist() == [14]
-    assert [(c["_omni_num_computed_tokens"], c["_omni_is_prefill"]) for c in hooks.model.calls] == [(0, True), (4, True)]
+    assert [(c["_omni_num_computed_tokens"], c["_omni_is_prefill"]) for c in hooks.model.calls] == [
+        (0, True),
+        (4, True),
+    ]
 
 
 @pytest.mark.parametrize("order", [("a", "b", "c"), ("c", "a", "b"), ("b", "c", "a")])
@@ -178,7 +181,12 @@ def test_a_payload_that_cannot_be_decoded_names_the_request_and_the_key(make_hoo
 
 
 def test_a_serialised_payload_arrives_as_it_was_sent(make_hooks):
-    info = {"text": {"states": torch.arange(6.0).reshape(2, 3)}, "ids": [1, 2], "speed": 1.5, "half": torch.ones(2).bfloat16()}
+    info = {
+        "text": {"states": torch.arange(6.0).reshape(2, 3)},
+        "ids": [1, 2],
+        "speed": 1.5,
+        "half": torch.ones(2).bfloat16(),
+    }
     hooks = make_hooks(Talker())
     hooks.on_new_requests(scheduler_output(new=[new_request("a", info=serialize_additional_information(info))]))
     got = hooks.store["a"].info
@@ -293,6 +301,12 @@ class WrongWidth(Talker):
         return ids, embeds[:, :2], update
 
 
+class WholeNumbers(Talker):
+    def preprocess(self, input_ids, input_embeds, **info):
+        ids, embeds, update = super().preprocess(input_ids, input_embeds, **info)
+        return ids, embeds.long(), update
+
+
 class TooFew(Talker):
     def preprocess(self, input_ids, input_embeds, **info):
         ids, embeds, update = super().preprocess(input_ids, input_embeds, **info)
@@ -326,10 +340,14 @@ class BadPost(Talker):
         (Raises, False, "Raises.preprocess failed for a: RuntimeError: no"),
         (NoMtpInputs, True, "NoMtpInputs.preprocess failed for a: its update has no 'mtp_inputs'"),
         (WrongWidth, False, "WrongWidth.preprocess failed for a: RuntimeError: "),
-        (WrongWidth, True, "WrongWidth.preprocess failed for a"),
+        (WholeNumbers, False, "WholeNumbers.preprocess failed for a: ValueError: embeddings are torch.int64"),
         (TooFew, False, "TooFew.preprocess failed for a: ValueError: 1 embeddings for 4 tokens"),
         (ThreeOfFive, True, "ThreeOfFive.preprocess_decode_batch failed for a, b: ValueError: 3 results, not 5"),
-        (FewerUpdates, True, "FewerUpdates.preprocess_decode_batch failed for a, b: ValueError: results for 2, 2 and 1 of 2"),
+        (
+            FewerUpdates,
+            True,
+            "FewerUpdates.preprocess_decode_batch failed for a, b: ValueError: results for 2, 2 and 1 of 2",
+        ),
         (BadMtp, True, "BadMtp.talker_mtp failed for a, b: ValueError: 0 embeddings for 2 rows"),
         (BadPost, False, "BadPost.postprocess failed for a: KeyError: 'lost'"),
     ],

@@ -138,7 +138,10 @@ def test_extra_args_carry_a_payload_as_plain_values():
         (lambda: serialize_additional_information({"a.b": 1}), "names are strings without a dot"),
         (lambda: deserialize_additional_information(7), "payload 'additional_information': cannot decode a int"),
         (lambda: deserialize_prompt_embeds("x"), "payload 'prompt_embeds': cannot decode a str"),
-        (lambda: deserialize_prompt_embeds({"data": b"", "shape": [1], "dtype": "float99"}), "'float99' is not a torch"),
+        (
+            lambda: deserialize_prompt_embeds({"data": b"", "shape": [1], "dtype": "float99"}),
+            "'float99' is not a torch",
+        ),
         (lambda: deserialize_prompt_embeds({"data": b"1", "shape": [1], "dtype": "int32"}), "1 bytes do not make"),
         (lambda: deserialize_prompt_embeds({"data": 3}), "payload 'prompt_embeds': "),
     ],

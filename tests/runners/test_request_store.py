@@ -140,5 +140,7 @@ def test_rows_are_copied_out_of_their_steps_and_stay_in_order(rows):
     for position in range(rows):
         record.add_row(position, torch.full((50, 1), float(position)), torch.full((50,), position), 20)
         assert len(record._pending) <= COMPACT_AFTER
-    assert sum(fed(record, 0, rows), ())[2::4] and [v for part in fed(record, 0, rows) for v in part[3]] == list(range(rows))
+    assert sum(fed(record, 0, rows), ())[2::4] and [v for part in fed(record, 0, rows) for v in part[3]] == list(
+        range(rows)
+    )
     assert all(block[1].untyped_storage().nbytes() <= 4 * COMPACT_AFTER for block in record._blocks)

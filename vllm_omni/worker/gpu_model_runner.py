@@ -90,7 +90,11 @@ class OmniModelRunnerMixin:
         if state is None:
             return omni.finish_idle_step(output)
         if omni.rows:
-            omni.process_model_output(state.hidden_states)
+            try:
+                omni.process_model_output(state.hidden_states)
+            except Exception:
+                self.execute_model_state = None  # vLLM would refuse the next step
+                raise
         return output
 
     @torch.inference_mode()

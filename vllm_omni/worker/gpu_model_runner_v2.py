@@ -118,7 +118,11 @@ class OmniModelRunnerV2Mixin:
         if state is None:
             return omni.finish_idle_step(output)
         if omni.rows and state.hidden_states is not None:
-            omni.process_model_output(state.hidden_states)
+            try:
+                omni.process_model_output(state.hidden_states)
+            except Exception:
+                self.execute_model_state = None  # vLLM would refuse the next step
+                raise
         return output
 
     @torch.inference_mode()

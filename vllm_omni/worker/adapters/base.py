@@ -39,7 +39,8 @@ def hook_error(model: Any, hook: str, requests: Any, error: object) -> ModelHook
 class MtpBatch:
     """The decode rows of a step that MTP runs for, gathered while the rows are prepared."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int) -> None:
+        self.width = width
         self.rows: list[Row] = []
         self.ids: list[torch.Tensor] = []
         self.embeds: list[torch.Tensor] = []
@@ -47,13 +48,13 @@ class MtpBatch:
         self.text_step: list[torch.Tensor] = []
 
     def add(self, rows: list[Row], ids: Any, embeds: Any, last_hidden: Any, text_step: Any) -> None:
-        """Add `n` rows with `[n]` ids and three `[n, hidden]` tensors; the shapes may have extra ones."""
-        n = len(rows)
+        """Add `n` rows with `[n]` ids and three `[n, width]` tensors; the shapes may have extra ones."""
+        shape = (len(rows), self.width)
+        self.ids.append(ids.reshape(len(rows)))
+        self.embeds.append(embeds.reshape(shape))
+        self.last_hidden.append(last_hidden.reshape(shape))
+        self.text_step.append(text_step.reshape(shape))
         self.rows.extend(rows)
-        self.ids.append(ids.reshape(n))
-        self.embeds.append(embeds.reshape(n, -1))
-        self.last_hidden.append(last_hidden.reshape(n, -1))
-        self.text_step.append(text_step.reshape(n, -1))
 
     def clear(self) -> None:
         """Forget the step."""

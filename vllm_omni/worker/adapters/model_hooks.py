@@ -79,6 +79,8 @@ class ModelHooksAdapter(DefaultModelRunnerAdapter):
             else:
                 if new_embeds.shape[0] != end - start:
                     raise ValueError(f"{new_embeds.shape[0]} embeddings for {end - start} tokens")
+                if not new_embeds.is_floating_point():
+                    raise ValueError(f"embeddings are {new_embeds.dtype}")
                 embeds[start:end].copy_(new_embeds)
             if new_ids is not ids_in and isinstance(new_ids, torch.Tensor) and new_ids.numel() == end - start:
                 ids_in.copy_(new_ids.reshape(-1))

@@ -50,7 +50,7 @@ class Qwen3TalkerAdapter(DefaultModelRunnerAdapter):
         self.sampling = {name: sampling.get(name) for name in ("do_sample", "temperature", "top_k", "top_p")}
         self.generator_per_row = getattr(model, "talker_mtp_accepts_per_row_generators", False)
         self.takes_infos = getattr(model, "talker_mtp_accepts_req_infos", False)
-        runner.mtp_batch = MtpBatch()
+        runner.mtp_batch = MtpBatch(hidden)
         self.talker_mtp, self.graph_sizes = runner.wrap_talker(self.talker_mtp, model)
 
     def preprocess(self, runner, input_ids, inputs_embeds, scheduler_output, num_scheduled_tokens_np):
