@@ -47,6 +47,7 @@ class Talker:
         return OmniOutput(inputs_embeds + 0.5, {"probe": inputs_embeds[:, :1].clone()})
 
     def postprocess(self, hidden_states, multimodal_outputs=None, **info):
+        self.postprocessed = [*getattr(self, "postprocessed", []), hidden_states.shape[0]]
         return {"hidden_states": {"last": hidden_states[-1:]}}
 
 

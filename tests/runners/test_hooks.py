@@ -118,6 +118,7 @@ def test_a_replay_that_ends_in_a_new_token_decodes_that_one(make_hooks):
     done = step(hooks, [("a", 7, 0, 4)], ids=[10, 11, 12, 13, 50, 51, 52], preempted=["a"], resumed=["a"])
     assert done.fed[:, 0].tolist() == [10, 11, 12, 13, *(f[0, 0].item() for f in fed), 152]
     assert hooks.model.calls[-1]["_omni_num_computed_tokens"] == 6
+    assert hooks.model.postprocessed == [4, 1, 1, 1]
     output = hooks.get_model_runner_output(AsyncBase(["a"]), done.hidden).get_output()
     assert output["multimodal_outputs"][0]["hidden"].shape == (1, HIDDEN)
 
