@@ -12,6 +12,7 @@ from vllm import ModelRegistry
 from vllm.model_executor.model_loader import register_model_loader
 from vllm.model_executor.model_loader.dummy_loader import DummyModelLoader
 from vllm.model_executor.models.qwen2 import Qwen2ForCausalLM
+
 from vllm_omni.model_executor.models.output_templates import OmniOutput
 
 CODEBOOKS, CODEBOOK_SIZE = 3, 16
@@ -140,7 +141,7 @@ class TinyTalker(Qwen2ForCausalLM):
         for (start, end), info in zip(kwargs.get("request_token_spans", ()), infos, strict=True):
             if info:
                 record(
-                    info.get("request_id", "?"),
+                    info.get("request_id", ""),
                     "fed",
                     inputs_embeds[start:end],
                     input_ids[start:end],
@@ -152,7 +153,7 @@ class TinyTalker(Qwen2ForCausalLM):
         return OmniOutput(text_hidden_states=hidden, multimodal_outputs=outputs)
 
     def postprocess(self, hidden_states, multimodal_outputs=None, **info):
-        record(info.get("request_id", "?"), "postprocess", hidden_states.shape[0], sorted(multimodal_outputs))
+        record(info.get("request_id", ""), "postprocess", hidden_states.shape[0], sorted(multimodal_outputs))
         return {"hidden_states": {"last": hidden_states[-1:].clone()}}
 
 

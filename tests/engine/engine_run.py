@@ -91,6 +91,7 @@ def engine_arguments(scenario: Scenario, work: Path) -> dict[str, Any]:
         **scenario.hf_config,
     }
     (folder / "config.json").write_text(json.dumps(config))
+    worker = "CPUGenerationWorker" if scenario.generation else "CPUARWorker"
     arguments: dict[str, Any] = {
         "model": str(folder),
         "skip_tokenizer_init": True,
@@ -103,7 +104,7 @@ def engine_arguments(scenario: Scenario, work: Path) -> dict[str, Any]:
         "max_num_seqs": scenario.max_seqs,
         "max_num_batched_tokens": 64,
         "enable_prefix_caching": scenario.prefix_caching,
-        "worker_cls": f"vllm_omni.platforms.cpu.worker.workers.CPU{'Generation' if scenario.generation else 'AR'}Worker",
+        "worker_cls": f"vllm_omni.platforms.cpu.worker.workers.{worker}",
     }
     if scenario.chunk:
         arguments["long_prefill_token_threshold"] = scenario.chunk
@@ -116,6 +117,7 @@ def build_request(scenario: Scenario, index: int) -> tuple[dict[str, Any], Any]:
     """Prompt and sampling parameters, the payload inside."""
     import torch
     from vllm import SamplingParams
+
     from vllm_omni.engine.payloads import to_extra_args
 
     length = scenario.lengths[index]
@@ -265,6 +267,7 @@ def run(scenario: Scenario, work: Path) -> dict[str, Any]:
     from vllm import LLM
     from vllm.distributed import cleanup_dist_env_and_memory
     from vllm.platforms.cpu import CpuPlatform
+
     from vllm_omni.worker.kv_transfer import InMemoryKVTransfer
 
     trace.reset()
@@ -341,6 +344,7 @@ def main() -> None:
     sys.path[:0] = [str(HERE), str(ROOT)]
     import torch
     import vllm
+
     import vllm_omni
 
     if Path(vllm_omni.__file__).resolve().parent != ROOT / "vllm_omni":

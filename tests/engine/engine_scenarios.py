@@ -63,7 +63,7 @@ SCENARIOS = (
     Scenario("talker-alias", "TinyAlias", (*CHUNKED, *MTP), prompt_embeds=True),
     Scenario("roomy", "TinyTalker", MTP, **ROOMY),
     Scenario("crowded", "TinyTalker", (*MTP, *RESUMED), **CROWDED),
-    Scenario("crowded-tails", "TinyTalker", (*MTP, *RESUMED, "replayed tail"), **{**CROWDED, "chunk": 3}),
+    Scenario("crowded-tails", "TinyTalker", (*MTP, *RESUMED, "replayed tail"), **{**CROWDED, "chunk": 1}),
     Scenario("crowded-async", "TinyTalker", (*MTP, *RESUMED, "async"), async_scheduling=True, **CROWDED),
     Scenario("batched", "TinyBatched", (*CHUNKED, *MTP, "decode batch"), prompt_embeds=True),
     Scenario("batched-roomy", "TinyBatched", (*MTP, "decode batch"), **ROOMY),

@@ -35,8 +35,8 @@ def fingerprint(value: Any) -> Any:
 
 
 def record(req_id: str, hook: str, *details: Any) -> None:
-    """Note a call of a model's hook for a request."""
-    if RUNNING[0]:
+    """Note a call of a model's hook for a request; nothing is noted of a call that cannot tell which."""
+    if RUNNING[0] and req_id:
         SEEN[hook] += 1
         CALLS[req_id].append([hook, *fingerprint(details)])
 

@@ -176,15 +176,12 @@ def test_kv_blocks_of_the_requests_that_ask_are_read_before_they_are_freed(runs,
             "TinyFaulty.preprocess failed for 1: RuntimeError: shape '[1, 128]' is invalid for input of size 127",
         ),
         ("fault-postprocess", "TinyFaulty.postprocess failed for 1: RuntimeError: no afterthought"),
-        ("fault-mtp-rows", "TinyFaulty.talker_mtp failed for"),
-        (
-            "ragged",
-            "TinyRagged.forward failed for 0, 1, 2, 3: SplitError: output 'last.state': 3 entries for 4 requests",
-        ),
+        ("fault-mtp-rows", "TinyFaulty.talker_mtp failed for  … ValueError: 0 embeddings for "),
+        ("ragged", "TinyRagged.forward failed for  … SplitError: output 'last.state': 3 entries for 4 requests"),
     ],
 )
 def test_an_error_of_a_hook_names_the_model_the_hook_and_the_request(runs, runner, name, said):
-    assert said in runs[runner][name]["fault"]
+    assert all(part in runs[runner][name]["fault"] for part in said.split(" … "))
 
 
 @pytest.mark.parametrize("name", ["fault-raises", "fault-no-mtp_inputs", "fault-arity", "fault-postprocess"])

@@ -39,7 +39,9 @@ MUTANTS = (
     Mutant("phase from the span", STEP, "return self.computed < self.prompt_len", "return self.end - self.start > 1"),
     Mutant("phase key off by one", STEP, "info[IS_PREFILL] = row.computed <", "info[IS_PREFILL] = row.computed <="),
     Mutant("replay ignored", STEP, "min(span, seen - done) if seen > done else 0", "0"),
-    Mutant("fresh part starts early", STEP, "computed=self.computed + n, replayed=0", "computed=self.computed, replayed=0"),
+    Mutant(
+        "fresh part starts early", STEP, "computed=self.computed + n, replayed=0", "computed=self.computed, replayed=0"
+    ),
     Mutant("split ignores replay", STEP, "value[row.start + row.replayed : row.end]", "value[row.start : row.end]"),
     Mutant("ragged list accepted", STEP, "if len(value) != n:", "if False:"),
     Mutant("payload survives the end", STORE, "self._states.pop(req_id, None)", "self._states.get(req_id)"),
@@ -55,10 +57,30 @@ MUTANTS = (
     Mutant("kv read after the step only", HOOKS, "self.kv_extracted = done or None", "self.kv_extracted = None"),
     Mutant("async copy aliases the step", HOOKS, "return FinishedCopy(payloads)", "return _Alias(payloads)"),
     Mutant("generated_len counts the replay", HOOKS, "state.prepared + 1", "row.computed"),
-    Mutant("mtp for every row", MODEL_HOOKS, "runner.mtp_batch is not None and row.is_decode_step", "runner.mtp_batch is not None"),
-    Mutant("decode group crosses a prefill row", MODEL_HOOKS, "            if group:\n                self._decode", "            if False:\n                self._decode"),
-    Mutant("postprocess sees replayed tokens", MODEL_HOOKS, "hidden_states[start : row.end]", "hidden_states[row.start : row.end]"),
-    Mutant("update of a spared prompt merged", MODEL_HOOKS, "new_ids, new_embeds, _ = self.model", "new_ids, new_embeds, u = self.model"),
+    Mutant(
+        "mtp for every row",
+        MODEL_HOOKS,
+        "runner.mtp_batch is not None and row.is_decode_step",
+        "runner.mtp_batch is not None",
+    ),
+    Mutant(
+        "decode group crosses a prefill row",
+        MODEL_HOOKS,
+        "            if group:\n                self._decode",
+        "            if False:\n                self._decode",
+    ),
+    Mutant(
+        "postprocess sees replayed tokens",
+        MODEL_HOOKS,
+        "hidden_states[start : row.end]",
+        "hidden_states[row.start : row.end]",
+    ),
+    Mutant(
+        "update of a spared prompt merged",
+        MODEL_HOOKS,
+        "new_ids, new_embeds, _ = self.model",
+        "new_ids, new_embeds, u = self.model",
+    ),
     Mutant("mtp embeddings not written", TALKER, "inputs_embeds[first : first + n].copy_(embeds[:n])", "pass"),
     Mutant("mtp embeddings in batch order", TALKER, "torch.tensor([row.start for row in rows])", "torch.arange(n)"),
     Mutant("codes of the neighbour", TALKER, "codes.split(1), strict=True", "codes.flip(0).split(1), strict=True"),
@@ -66,11 +88,41 @@ MUTANTS = (
     Mutant("generators never go", TALKER, "            for req_id in [", "            for req_id in [] and ["),
     Mutant("linear decode positions", "worker/adapters/glm_image.py", "if first < last:", "if False:"),
     Mutant("v1: no postprocess", V1, "omni.process_model_output(state.hidden_states)", "pass", ("v1", "talker")),
-    Mutant("v1: positions not fixed", V1, "self.omni.fixup_decode_positions(self.mrope_positions.cpu)", "pass", ("v1", "mrope")),
+    Mutant(
+        "v1: positions not fixed",
+        V1,
+        "self.omni.fixup_decode_positions(self.mrope_positions.cpu)",
+        "pass",
+        ("v1", "mrope"),
+    ),
     Mutant("v1: wrong progress", V1, "batch.num_computed_tokens_cpu[:n].tolist()", "[0] * n", ("v1", "talker")),
-    Mutant("v2: wrong slots", V2, "req_states.prompt_len.np[indices]", "req_states.prompt_len.np[: len(indices)]", ("v2", "crowded")),
-    Mutant("v2: outputs of the step lost", V2, "self.omni.get_model_runner_output(output, state.hidden_states)", "output", ("v2", "thinker")),
+    Mutant(
+        "v2: wrong slots",
+        V2,
+        "req_states.prompt_len.np[indices]",
+        "req_states.prompt_len.np[: len(indices)]",
+        ("v2", "crowded"),
+    ),
+    Mutant(
+        "v2: outputs of the step lost",
+        V2,
+        "self.omni.get_model_runner_output(output, state.hidden_states)",
+        "output",
+        ("v2", "thinker"),
+    ),
     Mutant("v2: finished requests kept", V2, "omni.begin_step(scheduler_output)", "omni.rows = []", ("v2", "talker")),
+)
+
+
+ALIAS = """
+
+class _Alias:
+    def __init__(self, value):
+        self.wait = lambda: value
+"""
+SPARED = (
+    "            embeds[span].copy_(new_embeds)\n",
+    "            runner.store.merge(row.req_id, u)\n            embeds[span].copy_(new_embeds)\n",
 )
 
 
@@ -82,20 +134,26 @@ def plant(mutant: Mutant, folder: Path) -> Path:
     file = tree / "vllm_omni" / mutant.file
     text = file.read_text()
     if text.count(mutant.old) != 1:
-        raise SystemExit(f"mutant {mutant.name!r}: {text.count(mutant.old)} places in {mutant.file} hold {mutant.old!r}")
+        raise SystemExit(
+            f"mutant {mutant.name!r}: {text.count(mutant.old)} places in {mutant.file} hold {mutant.old!r}"
+        )
     text = text.replace(mutant.old, mutant.new)
-    if "_Alias" in text:
-        text += "\n\nclass _Alias:\n    def __init__(self, value):\n        self.value = value\n\n    def wait(self):\n        return self.value\n"
-    if "new_embeds, u = " in text:
-        text = text.replace("            embeds[span].copy_(new_embeds)\n", "            runner.store.merge(row.req_id, u)\n            embeds[span].copy_(new_embeds)\n")
-    file.write_text(text)
+    text = text.replace(*SPARED) if "new_embeds, u = " in text else text
+    file.write_text(text + (ALIAS if "_Alias" in text else ""))
     return tree
 
 
 def engine_result(tree: Path, runner: str, scenario: str, folder: Path) -> dict[str, object]:
     """What a scenario does with a tree's runners."""
     out = folder / "out.json"
-    command = [sys.executable, str(tree / "tests/engine/engine_run.py"), runner, str(out), str(folder / "work"), scenario]
+    command = [
+        sys.executable,
+        str(tree / "tests/engine/engine_run.py"),
+        runner,
+        str(out),
+        str(folder / "work"),
+        scenario,
+    ]
     (folder / "work").mkdir(exist_ok=True)
     subprocess.run(command, capture_output=True, timeout=300)
     result = json.loads(out.read_text())["scenarios"][scenario]
@@ -113,7 +171,9 @@ def caught(mutant: Mutant) -> bool:
             environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
             done = subprocess.run([*command, ignored], cwd=tree, capture_output=True, text=True, env=environment)
             if done.returncode not in (0, 1):
-                raise SystemExit(f"mutant {mutant.name!r}: pytest ended with {done.returncode}\n{done.stdout}{done.stderr}")
+                raise SystemExit(
+                    f"mutant {mutant.name!r}: pytest ended with {done.returncode}\n{done.stdout}{done.stderr}"
+                )
             return done.returncode == 1
         right, wrong = folder / "right", folder / "wrong"
         right.mkdir(), wrong.mkdir()

@@ -57,6 +57,7 @@ def make_hooks() -> Callable[..., Any]:
     import contextlib
 
     import torch
+
     from vllm_omni.worker.hooks import OmniHooks
 
     class Hooks(OmniHooks):

@@ -10,6 +10,7 @@ import torch
 from conftest import new_request, scheduler_output
 from fake_models import Quiet, Talker
 from test_hooks import prefill, step
+
 from vllm_omni.worker.adapters import DefaultModelRunnerAdapter, ModelAdapterRegistry
 from vllm_omni.worker.adapters.base import ModelRunnerAdapter
 

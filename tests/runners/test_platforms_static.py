@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
 from omni_migrate import sources
 
 pytestmark = pytest.mark.release

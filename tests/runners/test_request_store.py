@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from vllm_omni.worker.request_store import COMPACT_AFTER, InputRecord, RequestStore
 
 

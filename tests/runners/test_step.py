@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from vllm_omni.worker.step import Row, SplitError, build_rows, flatten, set_phase, split_by_request
 
 

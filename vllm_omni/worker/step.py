@@ -93,7 +93,9 @@ def split_by_request(value: Any, rows: Sequence[Row], num_tokens: int, key: str 
     if isinstance(value, dict):
         parts: list[dict[str, Any]] = [{} for _ in rows]
         for name, item in value.items():
-            for part, piece in zip(parts, split_by_request(item, rows, num_tokens, f"{key}.{name}".lstrip("."))):
+            for part, piece in zip(
+                parts, split_by_request(item, rows, num_tokens, f"{key}.{name}".lstrip(".")), strict=True
+            ):
                 if piece is not None:
                     part[name] = piece
         return parts

@@ -1,4 +1,4 @@
-"""V2 runners for Ascend NPUs, over vllm-ascend's. Written for the hardware, checked against the published sources, never run here."""
+"""V2 runners for Ascend NPUs, over vllm-ascend's. Checked against the sources, never run here."""
 
 from __future__ import annotations
 
