@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from engine_process import run_engine
 from engine_scenarios import SCENARIOS
 
 HERE = Path(__file__).parent
@@ -28,23 +28,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             raise pytest.UsageError(f"{sys.executable} has no vllm")
         for item in here:
             item.add_marker(pytest.mark.skip(reason="needs vLLM on the CPU: make test-engine"))
-
-
-def run_engine(
-    runner: str, folder: Path, names: list[str], environment: dict[str, str] | None = None
-) -> dict[str, Any]:
-    """The results of scenarios under one runner, from a process of its own."""
-    out, work = folder / f"{runner}.json", folder / runner
-    work.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, str(HERE / "engine_run.py"), runner, str(out), str(work), *names]
-    log = folder / f"{runner}.log"
-    with log.open("w") as stream:
-        done = subprocess.run(
-            command, stdout=stream, stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})}
-        )
-    if done.returncode or not out.exists():
-        pytest.fail(f"the engine process of {runner} ended with {done.returncode}:\n{log.read_text()[-3000:]}")
-    return json.loads(out.read_text())["scenarios"]
 
 
 @pytest.fixture(scope="session")

@@ -35,6 +35,11 @@ class SeededLoader(DummyModelLoader):
                     parameter.copy_(torch.randn(parameter.shape, generator=generator) * scale)
 
 
+def who(info: dict[str, Any]) -> str:
+    """The request's id as the runner tells it; the published V2 runner calls it `req_id`."""
+    return info.get("request_id") or info.get("req_id", "")
+
+
 class TinyPlain(Qwen2ForCausalLM):
     """A text model without any hook."""
 
@@ -99,7 +104,7 @@ class TinyTalker(Qwen2ForCausalLM):
             raise AssertionError("the phase key is not what the contract says")
         overlay = input_embeds if is_prefill and info.get("overlaid") else None
         meta = info.get("meta", {})
-        record(info["request_id"], "preprocess", computed, prompt_len, is_prefill, span, input_ids, overlay, meta)
+        record(who(info), "preprocess", computed, prompt_len, is_prefill, span, input_ids, overlay, meta)
         if not is_prefill and span == 1:
             see("scalar decode")
             embeds, last, step, update = self.decode_row(input_ids, info)
@@ -138,14 +143,15 @@ class TinyTalker(Qwen2ForCausalLM):
             see("positions off the line", bool((positions[0] != positions[2]).any()))
         hidden = super().forward(input_ids, positions, intermediate_tensors, inputs_embeds)
         infos = kwargs.get("runtime_additional_information") or []
-        for (start, end), info in zip(kwargs.get("request_token_spans", ()), infos, strict=True):
+        spans = kwargs.get("request_token_spans") or [(0, 0)] * len(infos)  # the published V2 runner gives none
+        for (start, end), info in zip(spans, infos, strict=True):
             if info:
                 record(
-                    info.get("request_id", ""),
+                    who(info),
                     "fed",
                     inputs_embeds[start:end],
                     input_ids[start:end],
-                    info["generated_len"],
+                    info.get("generated_len"),
                 )
         none = torch.full((1, CODEBOOKS), -1)
         codes = [info.get("codes", {}).get("audio", none) for info in infos]
@@ -153,7 +159,7 @@ class TinyTalker(Qwen2ForCausalLM):
         return OmniOutput(text_hidden_states=hidden, multimodal_outputs=outputs)
 
     def postprocess(self, hidden_states, multimodal_outputs=None, **info):
-        record(info.get("request_id", ""), "postprocess", hidden_states.shape[0], sorted(multimodal_outputs))
+        record(who(info), "postprocess", hidden_states.shape[0], sorted(multimodal_outputs or ()))
         return {"hidden_states": {"last": hidden_states[-1:].clone()}}
 
 
@@ -190,7 +196,7 @@ class TinyBatched(TinyTalker):
         for i, info in enumerate(req_infos):
             if info["_omni_is_prefill"]:
                 raise AssertionError("a prefill row in the decode batch")
-            record(info["request_id"], "preprocess_decode_batch", info["_omni_num_computed_tokens"], input_ids[i])
+            record(who(info), "preprocess_decode_batch", info["_omni_num_computed_tokens"], input_ids[i])
             rows.append(self.decode_row(input_ids[i : i + 1], info))
         embeds, last, step = (torch.cat([row[k] for row in rows]) for k in range(3))
         return input_ids + 1, embeds, last, step, [row[3] for row in rows]
@@ -316,7 +322,7 @@ class TinyFaulty(TinyTalker):
 
     def preprocess(self, input_ids, input_embeds=None, **info):
         ids, embeds, update = super().preprocess(input_ids, input_embeds, **info)
-        if FAULT and info["request_id"].startswith("1") and info.get("meta", {}).get("decoded", 0) == 2:
+        if FAULT and who(info).startswith("1") and info.get("meta", {}).get("decoded", 0) == 2:
             fault = FAULT[0]
             if fault == "raises":
                 raise RuntimeError("out of patience")
@@ -329,7 +335,7 @@ class TinyFaulty(TinyTalker):
         return ids, embeds, update
 
     def postprocess(self, hidden_states, multimodal_outputs=None, **info):
-        if FAULT and FAULT[0] == "postprocess" and info["request_id"].startswith("1"):
+        if FAULT and FAULT[0] == "postprocess" and who(info).startswith("1"):
             raise RuntimeError("no afterthought")
         return super().postprocess(hidden_states, multimodal_outputs, **info)
 
@@ -350,6 +356,8 @@ class TinyRagged(TinyThinker):
 
 class TinyCode2Wav(nn.Module):
     """A generation stage: no attention, no sampling; the output is a waveform per request."""
+
+    have_multimodal_outputs = True
 
     def __init__(self, *, vllm_config, prefix=""):
         super().__init__()
@@ -389,7 +397,7 @@ class TinyCode2WavHooks(TinyCode2Wav):
     requires_request_ids = True
 
     def preprocess(self, input_ids, input_embeds=None, **info):
-        record(info["request_id"], "preprocess", info["_omni_num_computed_tokens"], info["_omni_is_prefill"])
+        record(who(info), "preprocess", info["_omni_num_computed_tokens"], info["_omni_is_prefill"])
         embeds = nn.functional.pad(self.emb[input_ids] * 2.0, (0, input_embeds.shape[1] - 8))
         return input_ids, embeds, {"meta": {"seen": info["_omni_num_computed_tokens"]}}
 
@@ -417,6 +425,11 @@ MODELS = (
     TinyCode2WavList,
     TinyCode2WavHooks,
 )
+
+
+def name_as_published_v2() -> None:
+    """Give the talkers the names that the published V2 runner looks for."""
+    TinyTalker.mtp, TinyTalker.mtp_output_key = TinyTalker.talker_mtp, TinyTalker.talker_mtp_output_key
 
 
 def register() -> None:

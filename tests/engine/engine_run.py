@@ -24,6 +24,8 @@ from engine_scenarios import BY_NAME, Scenario
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 HIDDEN, BLOCK, SECONDS = 128, 32, 240
+PUBLISHED = os.environ.get("OMNI_PUBLISHED", "")
+"""The folder of a published vllm_omni whose runners are run instead of ours."""
 SETTINGS = {
     "HF_HUB_OFFLINE": "1",
     "OMP_NUM_THREADS": "1",
@@ -91,7 +93,10 @@ def engine_arguments(scenario: Scenario, work: Path) -> dict[str, Any]:
         **scenario.hf_config,
     }
     (folder / "config.json").write_text(json.dumps(config))
-    worker = "CPUGenerationWorker" if scenario.generation else "CPUARWorker"
+    kind = "Generation" if scenario.generation else "AR"
+    worker = f"vllm_omni.platforms.cpu.worker.workers.CPU{kind}Worker"
+    if PUBLISHED:
+        worker = f"published_shim.Published{kind}Worker"
     arguments: dict[str, Any] = {
         "model": str(folder),
         "skip_tokenizer_init": True,
@@ -104,7 +109,7 @@ def engine_arguments(scenario: Scenario, work: Path) -> dict[str, Any]:
         "max_num_seqs": scenario.max_seqs,
         "max_num_batched_tokens": 64,
         "enable_prefix_caching": scenario.prefix_caching,
-        "worker_cls": f"vllm_omni.platforms.cpu.worker.workers.{worker}",
+        "worker_cls": worker,
     }
     if scenario.chunk:
         arguments["long_prefill_token_threshold"] = scenario.chunk
@@ -117,8 +122,6 @@ def build_request(scenario: Scenario, index: int) -> tuple[dict[str, Any], Any]:
     """Prompt and sampling parameters, the payload inside."""
     import torch
     from vllm import SamplingParams
-
-    from vllm_omni.engine.payloads import to_extra_args
 
     length = scenario.lengths[index]
     generator = torch.Generator().manual_seed(100 + index)
@@ -139,9 +142,18 @@ def build_request(scenario: Scenario, index: int) -> tuple[dict[str, Any], Any]:
         max_tokens=scenario.max_tokens + (0 if scenario.generation else index),
         ignore_eos=True,
         detokenize=False,
-        extra_args=to_extra_args(info, embeds, **extra) or None,
+        extra_args=carry(info, embeds, extra) or None,
     )
     return {"prompt_token_ids": [20 + index + j for j in range(length)]}, parameters
+
+
+def carry(info: dict[str, Any], embeds: Any, extra: dict[str, Any]) -> dict[str, Any]:
+    """Extra arguments that carry the payload: encoded for our runners, as it is for the published runners' shim."""
+    if PUBLISHED:
+        return {"additional_information": info, **extra}
+    from vllm_omni.engine.payloads import to_extra_args
+
+    return to_extra_args(info, embeds, **extra)
 
 
 class FakeFeature(SimpleNamespace):
@@ -268,8 +280,6 @@ def run(scenario: Scenario, work: Path) -> dict[str, Any]:
     from vllm.distributed import cleanup_dist_env_and_memory
     from vllm.platforms.cpu import CpuPlatform
 
-    from vllm_omni.worker.kv_transfer import InMemoryKVTransfer
-
     trace.reset()
     original = CpuPlatform.check_and_update_config.__func__
 
@@ -284,6 +294,8 @@ def run(scenario: Scenario, work: Path) -> dict[str, Any]:
         llm = LLM(**engine_arguments(scenario, work))
         runner = find_runner(llm)
         if scenario.kv_transfer:
+            from vllm_omni.worker.kv_transfer import InMemoryKVTransfer
+
             runner.omni.kv_transfer = InMemoryKVTransfer()
         probe = Probe(runner, scenario)
         trace.RUNNING[0] = True
@@ -334,25 +346,30 @@ def flush(llm: Any, runner: Any) -> int:
     """The requests left in the runner's store once it has heard of all that finished."""
     core = llm.llm_engine.engine_core.engine_core
     core.scheduler.finished_req_ids and runner.execute_model(core.scheduler.schedule())
-    return len(runner.omni.store)
+    return 0 if PUBLISHED else len(runner.omni.store)
 
 
 def main() -> None:
     runner, out, work, *names = sys.argv[1:]
     folder = Path(work).resolve()
     prepare(runner, folder)
-    sys.path[:0] = [str(HERE), str(ROOT)]
+    tree = Path(PUBLISHED or ROOT).resolve()
+    sys.path[:0] = [str(HERE), str(tree)]
     import torch
     import vllm
 
     import vllm_omni
 
-    if Path(vllm_omni.__file__).resolve().parent != ROOT / "vllm_omni":
-        raise SystemExit(f"imported {vllm_omni.__file__}, not this tree's vllm_omni")
+    if Path(vllm_omni.__file__).resolve().parent != tree / "vllm_omni":
+        raise SystemExit(f"imported {vllm_omni.__file__}, not the one of {tree}")
     torch.set_num_threads(1)
     logging.getLogger("vllm_omni").addHandler(watch := LogWatch())
     import engine_models
 
+    if PUBLISHED:
+        import published_shim  # noqa: F401  (sets the platform before a runner is imported)
+
+        engine_models.name_as_published_v2()
     engine_models.register()
     results: dict[str, Any] = {}
     for name in names or BY_NAME:

@@ -113,6 +113,7 @@ SCENARIOS = (
     Scenario("generation-list", "TinyCode2WavList", ("generated",), generation=True, max_tokens=1, text=False),
     Scenario("generation-hooks", "TinyCode2WavHooks", ("generated", "preprocess"), generation=True, max_tokens=1),
     Scenario("no-kv", "TinyTalker", MTP),
+    Scenario("whole", "TinyTalker", MTP, chunk=0),
     Scenario("kv", "TinyTalker", (*MTP, "kv extracted"), kv_transfer=True),
     *(
         Scenario(f"fault-{fault.replace(' ', '-')}", "TinyFaulty", fault=fault)

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import new_request, scheduler_output
 from fake_models import Quiet, Talker
+from fakes import new_request, scheduler_output
 from test_hooks import prefill, step
 
 from vllm_omni.worker.adapters import DefaultModelRunnerAdapter, ModelAdapterRegistry

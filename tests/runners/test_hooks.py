@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import HIDDEN, new_request, scheduler_output
 from fake_models import Batched, BatchedNoMtp, Quiet, Talker
+from fakes import HIDDEN, new_request, scheduler_output
 
 from vllm_omni.engine.payloads import PromptEmbedsPayload, serialize_additional_information, to_extra_args
 from vllm_omni.worker.adapters import ModelHookError
