@@ -139,12 +139,16 @@ def build_request(scenario: Scenario, index: int) -> tuple[dict[str, Any], Any]:
         extra["omni_kv_transfer"] = True
     parameters = SamplingParams(
         temperature=0,
-        max_tokens=scenario.max_tokens + (0 if scenario.generation else index),
+        max_tokens=scenario.max_tokens + (0 if scenario.generation else index * scenario.grow),
         ignore_eos=True,
         detokenize=False,
         extra_args=carry(info, embeds, extra) or None,
     )
-    return {"prompt_token_ids": [20 + index + j for j in range(length)]}, parameters
+    prompt = [(20 + index + j) % 500 for j in range(length)]
+    if scenario.codes_from:
+        rows = [row for step in DONE[scenario.codes_from]["outputs"][str(index)] for row in step["codes.audio"]]
+        prompt = [16 * book + code for row in rows if min(row) >= 0 for book, code in enumerate(row)]
+    return {"prompt_token_ids": prompt}, parameters
 
 
 def carry(info: dict[str, Any], embeds: Any, extra: dict[str, Any]) -> dict[str, Any]:
@@ -154,6 +158,10 @@ def carry(info: dict[str, Any], embeds: Any, extra: dict[str, Any]) -> dict[str,
     from vllm_omni.engine.payloads import to_extra_args
 
     return to_extra_args(info, embeds, **extra)
+
+
+DONE: dict[str, Any] = {}
+"""The results of the scenarios that ran before."""
 
 
 class FakeFeature(SimpleNamespace):
@@ -212,6 +220,7 @@ class Probe:
             see("replayed tail", span == 1 and prompt <= computed < self.progress.get(req_id, 0) - 1)
             self.progress[req_id] = max(self.progress.get(req_id, 0), computed + span)
         see("mixed batch", 0 < len(prefill) < len(rows))
+        see("soaked", len(rows) >= 16)
         see("async", bool(self.runner.vllm_config.scheduler_config.async_scheduling))
 
     def sample_tokens(self, grammar_output: Any) -> Any:
@@ -371,7 +380,6 @@ def main() -> None:
 
         engine_models.name_as_published_v2()
     engine_models.register()
-    results: dict[str, Any] = {}
     for name in names or BY_NAME:
         signal.alarm(SECONDS)
         start, watch.lines = time.perf_counter(), []
@@ -383,9 +391,9 @@ def main() -> None:
         gc.collect()  # an engine that failed goes now, not when the next one has its process groups
         result["logs"] = watch.lines
         result["seconds"] = round(time.perf_counter() - start, 2)
-        results[name] = json.loads(json.dumps(result))
+        DONE[name] = json.loads(json.dumps(result))
         print(f"{runner} {name}: {result.get('error', 'ran')} ({result['seconds']} s)", flush=True)
-    Path(out).write_text(json.dumps({"vllm": vllm.__version__, "scenarios": results}))
+    Path(out).write_text(json.dumps({"vllm": vllm.__version__, "scenarios": DONE}))
 
 
 class LogWatch(logging.Handler):

@@ -22,7 +22,8 @@ class Scenario:
     """One engine run. `requires` are counters that must not be zero: a run that saw less proves nothing.
 
     `script` lists actions `(step, "add" | "abort", request index)`; by default all requests are added before the
-    first step. `v2` tells whether V2 runs it too.
+    first step. Request `i` gets `max_tokens + i * grow` tokens. `codes_from` names the scenario whose codes are the
+    prompts: the stage before.
     """
 
     name: str
@@ -47,6 +48,8 @@ class Scenario:
     fault: str = ""
     kv_transfer: bool = False
     order: tuple[int, ...] = ()
+    grow: int = 1
+    codes_from: str = ""
 
 
 SCENARIOS = (
@@ -114,6 +117,20 @@ SCENARIOS = (
     Scenario("generation-hooks", "TinyCode2WavHooks", ("generated", "preprocess"), generation=True, max_tokens=1),
     Scenario("no-kv", "TinyTalker", MTP),
     Scenario("whole", "TinyTalker", MTP, chunk=0),
+    Scenario("pipeline", "TinyCode2Wav", ("generated",), generation=True, max_tokens=1, text=False, codes_from="no-kv"),
+    Scenario(
+        "soak",
+        "TinyTalker",
+        (*MTP, "soaked"),
+        lengths=(3,) * 1500,
+        max_tokens=2,
+        max_seqs=64,
+        grow=0,
+        script=(
+            *((0, "add", i) for i in range(1500)),
+            *((1 + i // 40, "abort", i) for i in range(0, 1500, 7)),
+        ),
+    ),
     Scenario("kv", "TinyTalker", (*MTP, "kv extracted"), kv_transfer=True),
     *(
         Scenario(f"fault-{fault.replace(' ', '-')}", "TinyFaulty", fault=fault)

@@ -156,6 +156,20 @@ def test_a_generation_stage_may_return_a_tensor_or_a_list(runs, runner, name, ki
     assert all(step["model_outputs"].startswith(kind) for steps in outputs.values() for step in steps)
 
 
+def test_the_codes_of_a_talker_become_waves_in_the_next_stage(runs, runner):
+    talked, waves = new_codes(runs[runner]["no-kv"]), runs[runner]["pipeline"]["outputs"]
+    sizes = {r: sum(int(step["audio"].split("[")[1].split("]")[0]) for step in steps) for r, steps in waves.items()}
+    assert sizes == {req_id: 8 * 3 * len(rows) for req_id, rows in talked.items()}
+    assert len({str(steps) for steps in waves.values()}) == len(waves)
+
+
+def test_a_thousand_and_more_requests_some_aborted_leave_nothing(runs, runner):
+    result = runs[runner]["soak"]
+    assert result["left"] == 0
+    finished = set(result["tokens"])
+    assert {str(i) for i in range(1500) if i % 7} <= finished and len(finished) < 1500
+
+
 def test_kv_blocks_of_the_requests_that_ask_are_read_before_they_are_freed(runs, runner):
     result = runs[runner]["kv"]
     assert sorted(result["kv"]) == ["1", "3", "5"]
