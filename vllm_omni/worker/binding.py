@@ -27,6 +27,7 @@ __all__ = [
     "output_fields",
     "request_payload",
     "runner_output",
+    "vllm_has_xdrope",
 ]
 
 TALKER_MTP_NAMES = ("talker_mtp", "mtp")
@@ -74,6 +75,13 @@ def cached_payloads(cached_requests: Any) -> dict[str, dict[str, Any]]:
 def output_fields(payloads: list[dict[str, Any]] | None, kv_extracted_req_ids: list[str] | None) -> dict[str, Any]:
     """The package's names for what a step adds to vLLM's output."""
     return {"multimodal_outputs": payloads, "kv_extracted_req_ids": kv_extracted_req_ids}
+
+
+def vllm_has_xdrope() -> bool:
+    """Whether this vLLM computes XD-RoPE positions; it did up to 0.29."""
+    from vllm.model_executor.models import interfaces
+
+    return hasattr(interfaces, "supports_xdrope")
 
 
 def runner_output(base: Any, **fields: Any) -> Any:

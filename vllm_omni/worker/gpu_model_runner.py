@@ -8,6 +8,7 @@ import torch
 from vllm.distributed.parallel_state import get_pp_group
 from vllm.v1.worker.gpu_model_runner import GPUModelRunner
 
+from vllm_omni.worker.binding import vllm_has_xdrope
 from vllm_omni.worker.hooks import OmniHooks
 from vllm_omni.worker.kv_transfer import KVTransferManager
 
@@ -28,7 +29,7 @@ class OmniModelRunnerMixin:
             self.inputs_embeds.gpu,
             self.max_num_reqs,
             generation=self.generation,
-            has_xdrope=hasattr(self, "uses_xdrope_dim"),
+            has_xdrope=vllm_has_xdrope(),
             kv_transfer=self.kv_transfer,
         )
 

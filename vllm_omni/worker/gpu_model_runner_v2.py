@@ -10,6 +10,7 @@ import torch
 from vllm.v1.worker.gpu.model_runner import GPUModelRunner
 
 from vllm_omni.worker.adopt import adopt
+from vllm_omni.worker.binding import vllm_has_xdrope
 from vllm_omni.worker.hooks import OmniHooks
 from vllm_omni.worker.kv_transfer import KVTransferManager
 
@@ -96,7 +97,7 @@ class OmniModelRunnerV2Mixin:
             buffer,
             state.max_num_reqs,
             generation=self.generation,
-            has_xdrope=_has_xdrope(state),
+            has_xdrope=vllm_has_xdrope(),
             kv_transfer=self.kv_transfer,
         )
         self.omni.vllm_embeds = has_own
@@ -137,11 +138,6 @@ class OmniModelRunnerV2Mixin:
         result = super().capture_model(*args, **kwargs)
         self.omni.capture_graphs()
         return result
-
-
-def _has_xdrope(state: Any) -> bool:
-    rope = getattr(state, "rope_state", None)
-    return rope is not None and getattr(rope, "num_dims", 3) > 3
 
 
 class OmniGPUModelRunnerV2(OmniModelRunnerV2Mixin, GPUModelRunner):
