@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from vllm.v1.outputs import ModelRunnerOutput
@@ -24,5 +24,4 @@ class OmniModelRunnerOutput(ModelRunnerOutput):
     @classmethod
     def from_base(cls, base: ModelRunnerOutput, **omni: Any) -> OmniModelRunnerOutput:
         """A copy of `base`, which may be vLLM's shared empty output, with omni's fields."""
-        kept = {field.name: getattr(base, field.name) for field in fields(base)}
-        return cls(**{**kept, **omni})
+        return cls(**{**vars(base), **omni})

@@ -8,7 +8,6 @@ from vllm.v1.outputs import AsyncModelRunnerOutput
 
 from vllm_omni.worker import binding
 from vllm_omni.worker.host_copy import FinishedCopy, HostCopy
-from vllm_omni.worker.step import flatten
 
 
 class OmniAsyncOutput(AsyncModelRunnerOutput):
@@ -22,5 +21,5 @@ class OmniAsyncOutput(AsyncModelRunnerOutput):
     def get_output(self) -> Any:
         """vLLM's output with omni's fields, when both copies are on the host."""
         base = self._inner.get_output()
-        payloads = None if self._copy is None else [flatten(part) for part in self._copy.wait()]
+        payloads = None if self._copy is None else self._copy.wait()
         return binding.runner_output(base, **binding.output_fields(payloads, self._kv_extracted))

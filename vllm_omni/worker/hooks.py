@@ -9,6 +9,7 @@ import inspect
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any, Protocol
 
 import torch
@@ -127,19 +128,11 @@ class OmniHooks:
 
     def forward_context(self, num_tokens: int, graph: bool = False) -> AbstractContextManager[Any]:
         """vLLM's forward context for a call beside the main forward."""
-        from vllm.config import CUDAGraphMode
-        from vllm.forward_context import BatchDescriptor, create_forward_context, override_forward_context
-
+        create, override, descriptor, full = _forward_context_parts()
         if not graph:
-            return override_forward_context(create_forward_context(None, self.vllm_config))
-        return override_forward_context(
-            create_forward_context(
-                None,
-                self.vllm_config,
-                cudagraph_runtime_mode=CUDAGraphMode.FULL,
-                batch_descriptor=BatchDescriptor(num_tokens=num_tokens),
-            )
-        )
+            return override(create(None, self.vllm_config))
+        batch = descriptor(num_tokens=num_tokens)
+        return override(create(None, self.vllm_config, cudagraph_runtime_mode=full, batch_descriptor=batch))
 
     def wrap_talker(self, talker: Callable[..., Any], model: Any) -> tuple[Callable[..., Any], tuple[int, ...]]:
         """The talker in the platform's graph wrapper, and the batch sizes of its graphs; none without full graphs."""
@@ -454,11 +447,11 @@ class OmniHooks:
 
             copy = None if payloads is None else self._start_copy(payloads)
             return OmniAsyncOutput(base_output, copy, self.kv_extracted)
-        payloads = None if payloads is None else [flatten(part) for part in copy_to_host(payloads)]
+        payloads = None if payloads is None else copy_to_host(payloads)
         return binding.runner_output(base_output, **binding.output_fields(payloads, self.kv_extracted))
 
     def _payloads(self, hidden_states: torch.Tensor | None) -> list[dict[str, Any]]:
-        """One dict of device tensors per row; empty for a row without new tokens."""
+        """One flat dict of device tensors per row; empty for a row without new tokens."""
         rows, outputs = self.rows, self.multimodal_outputs
         if outputs is not None and not isinstance(outputs, dict):
             if isinstance(outputs, torch.Tensor) and outputs.dim() and outputs.shape[0] == len(rows):
@@ -466,7 +459,7 @@ class OmniHooks:
             outputs = {"model_outputs": outputs}
         num_tokens = rows[-1].end if hidden_states is None else hidden_states.shape[0]
         try:
-            payloads = split_by_request(outputs or {}, rows, num_tokens)
+            payloads = split_by_request(flatten(outputs or {}), rows, num_tokens)
         except SplitError as error:
             raise hook_error(self.model, "forward", [row.req_id for row in rows], error) from error
         for i, row in enumerate(rows):
@@ -490,6 +483,14 @@ class OmniHooks:
         for adapter in self.adapters:
             if callable(capture := getattr(adapter, "capture", None)):
                 capture(self)
+
+
+@cache
+def _forward_context_parts() -> tuple[Any, Any, Any, Any]:
+    from vllm.config import CUDAGraphMode
+    from vllm.forward_context import BatchDescriptor, create_forward_context, override_forward_context
+
+    return create_forward_context, override_forward_context, BatchDescriptor, CUDAGraphMode.FULL
 
 
 def _takes_kwargs(forward: Callable[..., Any]) -> bool:

@@ -11,7 +11,11 @@ from vllm_omni.worker.step import map_tensors
 
 def copy_to_host(value: Any) -> Any:
     """`value` with every tensor copied into storage of its own on the CPU."""
-    return map_tensors(value, lambda tensor: tensor.detach().to("cpu", copy=True))
+    return map_tensors(value, _copy)
+
+
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.clone() if tensor.device.type == "cpu" else tensor.to("cpu")
 
 
 class HostCopy:

@@ -51,9 +51,9 @@ class MtpBatch:
         """Add `n` rows with `[n]` ids and three `[n, width]` tensors; the shapes may have extra ones."""
         shape = (len(rows), self.width)
         self.ids.append(ids.reshape(len(rows)))
-        self.embeds.append(embeds.reshape(shape))
-        self.last_hidden.append(last_hidden.reshape(shape))
-        self.text_step.append(text_step.reshape(shape))
+        self.embeds.append(embeds if embeds.shape == shape else embeds.reshape(shape))
+        self.last_hidden.append(last_hidden if last_hidden.shape == shape else last_hidden.reshape(shape))
+        self.text_step.append(text_step if text_step.shape == shape else text_step.reshape(shape))
         self.rows.extend(rows)
 
     def clear(self) -> None:
