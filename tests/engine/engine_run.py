@@ -392,8 +392,8 @@ def main() -> None:
         result["logs"] = watch.lines
         result["seconds"] = round(time.perf_counter() - start, 2)
         DONE[name] = json.loads(json.dumps(result))
+        Path(out).write_text(json.dumps({"vllm": vllm.__version__, "scenarios": DONE}))
         print(f"{runner} {name}: {result.get('error', 'ran')} ({result['seconds']} s)", flush=True)
-    Path(out).write_text(json.dumps({"vllm": vllm.__version__, "scenarios": DONE}))
 
 
 class LogWatch(logging.Handler):
