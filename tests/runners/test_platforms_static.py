@@ -1,11 +1,12 @@
 """NPU and XPU runners cannot run here: what they rely on is looked up in the published sources.
 
-Needs the tool's source resolver (it fetches by pip), not torch.
+Nothing is copied from those sources either. Needs the tool's source resolver (it fetches by pip), not torch.
 """
 
 from __future__ import annotations
 
 import ast
+import difflib
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from omni_migrate import sources
 pytestmark = pytest.mark.release
 
 OURS = Path(__file__).parents[2] / "vllm_omni"
+ALIKE = 3
+"""Lines in a row that make a copy."""
+
 V1_BASE, V2_BASE = "vllm.v1.worker.gpu_model_runner.GPUModelRunner", "vllm.v1.worker.gpu.model_runner.GPUModelRunner"
 V1_ATTRIBUTES = ("input_batch", "input_ids", "inputs_embeds", "query_start_loc", "max_num_reqs", "dtype", "device")
 V2_ATTRIBUTES = ("model_state", "execute_model_state", "vllm_config", "device")
@@ -121,3 +125,48 @@ def test_a_platform_only_says_which_base_class(platform):
     for file in (OURS / "platforms" / platform / "worker").glob("runners*.py"):
         for cls in (n for n in ast.parse(file.read_text()).body if isinstance(n, ast.ClassDef)):
             assert not methods(cls), f"{file.name}: {cls.name} has logic of its own"
+
+
+def lines_of(file: Path) -> list[str]:
+    """The statements of a file as ast writes them, without imports, docstrings and decorators' layout."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            kept = [n for n in body if not isinstance(n, ast.Import | ast.ImportFrom)]
+            node.body = [n for n in kept if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))] or [
+                ast.Pass()
+            ]
+    return [line.strip() for line in ast.unparse(tree).splitlines() if line.strip()]
+
+
+def copied(ours: list[str], theirs: list[str]) -> int:
+    """Lines that stand in runs of `ALIKE` or more in both."""
+    blocks = difflib.SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks()
+    return sum(block.size for block in blocks if block.size >= ALIKE)
+
+
+def test_a_copy_would_be_counted():
+    theirs = ["a = 1", "b = 2", "c = 3", "d = 4"]
+    assert copied(["x = 0", *theirs[1:], "y = 9"], theirs) == 3
+    assert copied(["a = 1", "x = 0", "b = 2"], theirs) == 0
+
+
+def test_no_line_of_the_runners_is_copied_from_vllm():
+    upstream = tree("vllm", "0.32.0") / "vllm" / "v1" / "worker"
+    bases = [
+        "gpu_model_runner.py",
+        "gpu/model_runner.py",
+        "gpu/model_states/default.py",
+        "cpu_worker.py",
+        "gpu_worker.py",
+    ]
+    theirs = {name: lines_of(upstream / name) for name in bases}
+    ours = [*(OURS / "worker").rglob("*.py"), *(OURS / "platforms").rglob("*.py")]
+    found = {
+        (file.name, name): count
+        for file in ours
+        for name, lines in theirs.items()
+        if (count := copied(lines_of(file), lines))
+    }
+    assert found == {}
