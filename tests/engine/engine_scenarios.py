@@ -1,0 +1,141 @@
+"""The engine runs: which tiny model, which engine settings, which requests, and what must really have happened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+TAILS = (5, 9, 4, 1, 13, 6)
+"""Prompt lengths which, in chunks of four tokens, end in one-token tails: 4+1, 4+4+1, 4, 1, 4+4+4+1, 4+2."""
+MROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [4, 6, 6]}}
+CROWDED = {"lengths": (17, 30, 13, 25, 6), "blocks": 6, "max_tokens": 40, "chunk": 8}
+"""More requests than the KV cache holds: some are preempted and resumed."""
+ROOMY = {"lengths": (17, 30, 13, 25, 6), "max_tokens": 40, "chunk": 8}
+"""The same requests with room for all."""
+CHUNKED = ("one-token tail", "mixed batch")
+MTP = ("mtp", "mtp with several rows")
+RESUMED = ("preempted", "resumed")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One engine run. `requires` are counters that must not be zero: a run that saw less proves nothing.
+
+    `script` lists actions `(step, "add" | "abort", request index)`; by default all requests are added before the
+    first step. Request `i` gets `max_tokens + i * grow` tokens. `codes_from` names the scenario whose codes are the
+    prompts: the stage before.
+    """
+
+    name: str
+    arch: str
+    requires: tuple[str, ...] = ()
+    generation: bool = False
+    lengths: tuple[int, ...] = TAILS
+    max_tokens: int = 8
+    chunk: int = 4
+    max_seqs: int = 4
+    blocks: int | None = None
+    async_scheduling: bool = False
+    prefix_caching: bool = False
+    text: bool = True
+    prompt_embeds: bool = False
+    features: bool = False
+    seeded: tuple[int, ...] = ()
+    extra_args: dict[str, Any] = field(default_factory=dict)
+    hf_config: dict[str, Any] = field(default_factory=dict)
+    rounds: int = 1
+    script: tuple[tuple[int, str, int], ...] = ()
+    fault: str = ""
+    kv_transfer: bool = False
+    order: tuple[int, ...] = ()
+    grow: int = 1
+    codes_from: str = ""
+
+
+SCENARIOS = (
+    Scenario("plain", "TinyPlain", CHUNKED, text=False),
+    Scenario("plain-embeds", "TinyPlain", CHUNKED, text=False, prompt_embeds=True),
+    Scenario("plain-embeds-unchunked", "TinyPlain", chunk=0, text=False, prompt_embeds=True),
+    Scenario("noop", "TinyNoop", (*CHUNKED, "runner kwargs"), text=False),
+    Scenario("thinker", "TinyThinker", CHUNKED),
+    Scenario("talker", "TinyTalker", (*CHUNKED, *MTP, "prompt embeds overlaid"), prompt_embeds=True),
+    Scenario("talker-unchunked", "TinyTalker", MTP, chunk=0, prompt_embeds=True),
+    Scenario("talker-one-seq", "TinyTalker", ("mtp",), max_seqs=1, prompt_embeds=True),
+    Scenario("talker-order", "TinyTalker", (*CHUNKED, *MTP), prompt_embeds=True, order=(3, 5, 0, 4, 1, 2)),
+    Scenario("talker-async", "TinyTalker", (*CHUNKED, *MTP, "async"), async_scheduling=True, prompt_embeds=True),
+    Scenario("talker-alias", "TinyAlias", (*CHUNKED, *MTP), prompt_embeds=True),
+    Scenario("roomy", "TinyTalker", MTP, **ROOMY),
+    Scenario("crowded", "TinyTalker", (*MTP, *RESUMED), **CROWDED),
+    Scenario("crowded-tails", "TinyTalker", (*MTP, *RESUMED, "replayed tail"), **{**CROWDED, "chunk": 1}),
+    Scenario("crowded-async", "TinyTalker", (*MTP, *RESUMED, "async"), async_scheduling=True, **CROWDED),
+    Scenario("batched", "TinyBatched", (*CHUNKED, *MTP, "decode batch"), prompt_embeds=True),
+    Scenario("batched-roomy", "TinyBatched", (*MTP, "decode batch"), **ROOMY),
+    Scenario("batched-crowded", "TinyBatched", (*MTP, *RESUMED, "decode batch"), **CROWDED),
+    Scenario("batched-no-mtp", "TinyBatchedNoMtp", (*CHUNKED, "decode batch"), prompt_embeds=True),
+    Scenario("batched-no-mtp-crowded", "TinyBatchedNoMtp", (*RESUMED, "decode batch"), **CROWDED),
+    Scenario("batched-no-mtp-roomy", "TinyBatchedNoMtp", ("decode batch",), **ROOMY),
+    Scenario("resident", "TinyResident", (*CHUNKED, *MTP, "code read back"), prompt_embeds=True),
+    Scenario("seeds", "TinyTalker", (*MTP, "mtp with a generator"), seeded=(0, 2, 3), max_tokens=10),
+    Scenario("seeds-per-row", "TinyPerRow", (*MTP, "mtp with a generator per row"), seeded=(1, 2, 5)),
+    Scenario("make-output", "TinyMakeOutput", (*CHUNKED, *MTP, "make_omni_output")),
+    Scenario(
+        "mrope",
+        "TinyMRope",
+        (*CHUNKED, *MTP, "grid metadata", "target size", "positions off the line"),
+        features=True,
+        extra_args={"target_h": 4},
+        hf_config=MROPE,
+    ),
+    Scenario("mrope-roomy", "TinyMRope", ("positions off the line",), hf_config=MROPE, **ROOMY),
+    Scenario("mrope-crowded", "TinyMRope", (*RESUMED, "positions off the line"), hf_config=MROPE, **CROWDED),
+    Scenario("mrope-linear", "TinyMRopeLinear", (*CHUNKED, "grid metadata"), features=True, hf_config=MROPE),
+    Scenario("xdrope", "TinyXDRope", CHUNKED, hf_config=MROPE),
+    Scenario("mimo", "MiMoAudioForConditionalGeneration", ("request id attached", "features attached"), features=True),
+    Scenario("finished", "TinyFinished", ("on_requests_finished", "preprocess_batch", "boundaries")),
+    Scenario(
+        "prefix", "TinyTalker", ("mtp", "prefix hit"), lengths=(40, 41, 60, 33), chunk=0, prefix_caching=True, rounds=2
+    ),
+    Scenario(
+        "abort",
+        "TinyTalker",
+        MTP,
+        lengths=(9, 6, 7, 5),
+        script=(
+            (0, "add", 0),
+            (0, "add", 1),
+            (0, "add", 2),
+            (4, "abort", 1),
+            (6, "add", 1),
+            (7, "abort", 0),
+            (7, "add", 3),
+        ),
+    ),
+    Scenario("no-abort", "TinyTalker", MTP, lengths=(9, 6, 7, 5)),
+    Scenario("generation", "TinyCode2Wav", ("generated", "one-token tail"), generation=True, max_tokens=1, text=False),
+    Scenario("generation-tensor", "TinyCode2WavTensor", ("generated",), generation=True, max_tokens=1, text=False),
+    Scenario("generation-list", "TinyCode2WavList", ("generated",), generation=True, max_tokens=1, text=False),
+    Scenario("generation-hooks", "TinyCode2WavHooks", ("generated", "preprocess"), generation=True, max_tokens=1),
+    Scenario("no-kv", "TinyTalker", MTP),
+    Scenario("whole", "TinyTalker", MTP, chunk=0),
+    Scenario("pipeline", "TinyCode2Wav", ("generated",), generation=True, max_tokens=1, text=False, codes_from="no-kv"),
+    Scenario(
+        "soak",
+        "TinyTalker",
+        (*MTP, "soaked"),
+        lengths=(3,) * 1500,
+        max_tokens=2,
+        max_seqs=64,
+        grow=0,
+        script=(
+            *((0, "add", i) for i in range(1500)),
+            *((1 + i // 40, "abort", i) for i in range(0, 1500, 7)),
+        ),
+    ),
+    Scenario("kv", "TinyTalker", (*MTP, "kv extracted"), kv_transfer=True),
+    *(
+        Scenario(f"fault-{fault.replace(' ', '-')}", "TinyFaulty", fault=fault)
+        for fault in ("raises", "no mtp_inputs", "arity", "shape", "postprocess", "mtp rows")
+    ),
+    Scenario("ragged", "TinyRagged", fault="ragged"),
+)
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}

@@ -1,0 +1,21 @@
+"""HunYuan-VL: rotary positions of four dimensions (XD-RoPE), which vLLM itself computes up to 0.29."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vllm_omni.worker.adapters.base import AdapterHost, DefaultModelRunnerAdapter
+from vllm_omni.worker.adapters.registry import ModelAdapterRegistry
+
+
+@ModelAdapterRegistry.register("HunYuanVLForConditionalGeneration")
+class HunYuanVLAdapter(DefaultModelRunnerAdapter):
+    """Says so where vLLM no longer has XD-RoPE (from 0.30): there such a model runs on its M-RoPE positions."""
+
+    requires = ("get_xdrope_input_positions",)
+
+    def on_model_loaded(self, runner: AdapterHost, model: Any) -> None:
+        if callable(getattr(model, "get_xdrope_input_positions", None)) and not runner.has_xdrope:
+            runner.warn_once(
+                f"{type(model).__name__} asks for XD-RoPE, which this vLLM does not have; its M-RoPE positions are used"
+            )
