@@ -29,11 +29,11 @@ lint: $(VENV)/test.installed ## Lint, formatting and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint ## Lint, type-check and run every test
-	$(BIN)/python -m pytest -n auto
-
-test-tool: lint ## The same without the tests on real vLLM
+test: lint ## Lint, type-check and run every test that needs no vLLM (make test-engine runs those that do)
 	$(BIN)/python -m pytest -n auto -m 'not engine'
+
+test-tool: lint ## The same without the tests of the in-tree runners
+	$(BIN)/python -m pytest -n auto -m 'not engine' --ignore=tests/runners
 
 clean: ## Remove the environment and what the tools leave
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -41,3 +41,4 @@ clean: ## Remove the environment and what the tools leave
 
 include bench.mk
 include proof.mk
+include engine.mk

@@ -47,7 +47,9 @@ def _install(site: Path, *wheels: Path) -> None:
 
 
 def _run(site: Path, *command: str) -> str:
-    done = subprocess.run([str(site.parents[2] / "bin" / command[0]), *command[1:]], capture_output=True, text=True)
+    program = str(site.parents[2] / "bin" / command[0])
+    # not here: `python -c` puts the folder it is started in first, and this one has a vllm_omni of its own
+    done = subprocess.run([program, *command[1:]], capture_output=True, text=True, cwd=site.parents[2])
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -13,6 +13,7 @@ from vllm.model_executor.model_loader import register_model_loader
 from vllm.model_executor.model_loader.dummy_loader import DummyModelLoader
 from vllm.model_executor.models.qwen2 import Qwen2ForCausalLM
 from vllm.v1.outputs import SamplerOutput
+
 from vllm_omni.model_executor.models.output_templates import OmniOutput
 
 CODEBOOKS, CODEBOOK_SIZE = 3, 16

@@ -13,8 +13,6 @@ from typing import Any
 from unittest import mock
 
 import torch
-import vllm_omni
-import vllm_omni.platforms
 from proof_scenarios import Scenario
 from proof_trace import PHASE, SEEN, fingerprint, record
 from vllm.compilation import monitor
@@ -26,9 +24,12 @@ from vllm.platforms.cpu import CpuPlatform
 from vllm.v1.outputs import AsyncModelRunnerOutput
 from vllm.v1.worker import cpu_worker
 from vllm.v1.worker.cpu_model_runner import CPUModelRunner
-from vllm_omni.engine import PromptEmbedsPayload
 from vllm_omni.engine.serialization import serialize_additional_information
 from vllm_omni.platforms.interface import OmniPlatform, OmniPlatformEnum
+
+import vllm_omni
+import vllm_omni.platforms
+from vllm_omni.engine import PromptEmbedsPayload
 
 
 class EagerGraphWrapper(CUDAGraphWrapper):
