@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from omni_migrate.facts.absence import is_model
+from omni_migrate.facts.helpers import Helper, holds_model
 
 # What a stage's configuration calls the model's class: a test of one is specific to a model, with no model to ask.
 ARCHITECTURE = frozenset({"architecture", "architectures", "model_arch"})
@@ -14,8 +14,10 @@ ARCHITECTURE = frozenset({"architecture", "architectures", "model_arch"})
 class Held:
     """The locals of one method. `aliases` are those that hold the model and nothing else."""
 
-    def __init__(self, nodes: Iterable[ast.AST], receiver: str, aliases: set[str]) -> None:
-        self.receiver, self.aliases = receiver, aliases
+    def __init__(
+        self, nodes: Iterable[ast.AST], receiver: str, aliases: set[str], helpers: Mapping[str, Helper]
+    ) -> None:
+        self.receiver, self.aliases, self.helpers = receiver, aliases, helpers
         self.parameters: set[str] = set()
         self._classes: set[str] = set()
         self._names: set[str] = set()
@@ -51,7 +53,13 @@ class Held:
             self._texts[name] = _joined(self._texts.get(name, []), whole)
 
     def is_model(self, node: ast.expr) -> bool:
-        return is_model(node, self.receiver, self.aliases)
+        return holds_model(node, self.receiver, self.helpers, self.aliases)
+
+    def is_attributes(self, node: ast.expr) -> bool:
+        """`dir(model)`, `vars(model)`, `model.__dict__`."""
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("dir", "vars") and len(node.args) == 1:
+            return self.is_model(node.args[0])
+        return isinstance(node, ast.Attribute) and node.attr == "__dict__" and self.is_model(node.value)
 
     def is_class(self, node: ast.expr) -> bool:
         """`type(model)`, `model.__class__`, and a local that is one."""

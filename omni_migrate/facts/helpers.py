@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from omni_migrate.facts.absence import is_model
@@ -14,20 +14,22 @@ from omni_migrate.facts.flow import FunctionNode
 class Helper:
     """`place` is the argument, without the receiver, that names the attribute.
 
-    With `capabilities`, it is the one that is the model, and these are what the function asks it for.
+    With `capabilities`, it is the one that is the model, and these are what the function asks it for. `gives_model` is
+    "call" or "read" for a method or property whose answer is the loaded model.
     """
 
     place: int
     capabilities: frozenset[str] = frozenset()
+    gives_model: str = ""
 
 
 def probing_helpers(methods: Mapping[str, FunctionNode], functions: Mapping[str, FunctionNode]) -> dict[str, Helper]:
     """The runners' methods, and functions of their modules, that probe the model for an attribute which they are given.
 
-    And the functions of their modules that probe an argument of theirs.
+    And the functions of their modules that probe an argument of theirs, and methods that return the model.
     """
     every = {**functions, **methods}
-    found: dict[str, Helper] = {}
+    found = {name: Helper(-1, gives_model=how) for name, method in methods.items() if (how := _gives_model(method))}
     grown = True
     while grown:
         grown = False
@@ -61,7 +63,37 @@ def _probe_argument(node: ast.Call, helpers: Mapping[str, Helper]) -> ast.expr |
         return node.args[1] if model_like else None
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
     helper = helpers.get(name) if isinstance(name, str) else None
-    return node.args[helper.place] if helper is not None and helper.place < len(node.args) else None
+    return node.args[helper.place] if helper is not None and 0 <= helper.place < len(node.args) else None
+
+
+def holds_model(
+    node: ast.expr, receiver: str, helpers: Mapping[str, Helper], aliases: Collection[str] = frozenset()
+) -> bool:
+    """Whether an expression is the loaded model, also behind a cast, a wrapper's `unwrap`, a choice or a helper."""
+    if is_model(node, receiver, frozenset(aliases)):
+        return True
+    if isinstance(node, ast.IfExp):
+        return all(holds_model(side, receiver, helpers, aliases) for side in (node.body, node.orelse))
+    how, asked = ("call", node.func) if isinstance(node, ast.Call) else ("read", node)
+    if isinstance(node, ast.Call) and isinstance(asked, ast.Name):
+        return asked.id == "cast" and len(node.args) == 2 and holds_model(node.args[1], receiver, helpers, aliases)
+    if not isinstance(asked, ast.Attribute):
+        return False
+    if how == "call" and asked.attr == "unwrap":
+        return holds_model(asked.value, receiver, helpers, aliases)
+    helper = helpers.get(asked.attr)
+    return helper is not None and helper.gives_model == how and getattr(asked.value, "id", None) == receiver
+
+
+def _gives_model(method: FunctionNode) -> str:
+    """How the model is asked for, if a method does nothing but return it."""
+    body = [node for node in method.body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]
+    value = body[0].value if len(body) == 1 and isinstance(body[0], ast.Return) else None
+    names = [argument.arg for argument in method.args.args]
+    if value is None or not names or not is_model(value, names[0]):
+        return ""
+    decorators = {getattr(decorator, "id", "") for decorator in method.decorator_list}
+    return "read" if decorators & {"property", "cached_property"} else "" if decorators or len(names) > 1 else "call"
 
 
 def _asked_of(function: FunctionNode, parameter: str) -> frozenset[str]:

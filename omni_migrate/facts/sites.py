@@ -13,10 +13,10 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from omni_migrate.facts.absence import Absence, is_model
+from omni_migrate.facts.absence import Absence
 from omni_migrate.facts.flow import FunctionNode, argument_names, bound_names
 from omni_migrate.facts.held import ARCHITECTURE, Held
-from omni_migrate.facts.helpers import Helper
+from omni_migrate.facts.helpers import Helper, holds_model
 from omni_migrate.facts.modules import Module
 from omni_migrate.facts.runners import RunnerClass
 from omni_migrate.knowledge import AdapterSpec, proposed_adapter
@@ -129,7 +129,7 @@ def sites_of_method(
         return ()
     receiver = function.args.args[0].arg if function.args.args else "self"
     nodes = list(ast.walk(function))
-    aliases = model_aliases(function, receiver, nodes)
+    aliases = model_aliases(function, receiver, nodes, helpers)
     symbol = f"{runner.name}.{function.name}"
     sites: dict[tuple[int, int, str], tuple[Site, ast.AST]] = {}
     for rule, subject, adapter, where in _sites_in(function, nodes, receiver, aliases, claims, helpers):
@@ -150,21 +150,36 @@ def dispatched_hook(function: FunctionNode) -> str | None:
     return None
 
 
-def model_aliases(function: FunctionNode, receiver: str, nodes: Iterable[ast.AST] | None = None) -> set[str]:
+def model_aliases(
+    function: FunctionNode,
+    receiver: str,
+    nodes: Iterable[ast.AST] | None = None,
+    helpers: Mapping[str, Helper] | None = None,
+) -> set[str]:
     """Locals that hold the loaded model: assigned from it and nothing else, or a parameter called `model`."""
     assigned: dict[str, list[ast.expr | None]] = {}
+
+    def bind(target: ast.expr, value: ast.expr | None) -> None:
+        if isinstance(target, (ast.Tuple, ast.List)):
+            same = isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts)
+            values = value.elts if same else [None] * len(target.elts)  # type: ignore[union-attr]
+            for inner, part in zip(target.elts, values, strict=True):
+                bind(inner, part)
+        elif isinstance(target, (ast.Name, ast.Starred)):
+            name = target if isinstance(target, ast.Name) else target.value
+            if isinstance(name, ast.Name):
+                assigned.setdefault(name.id, []).append(value if name is target else None)
+
     for node in ast.walk(function) if nodes is None else nodes:
         if isinstance(node, ast.Assign):
             for target in node.targets:
-                for name in ast.walk(target):
-                    if isinstance(name, ast.Name):
-                        assigned.setdefault(name.id, []).append(node.value if target is name else None)
-        elif isinstance(node, ast.NamedExpr):
-            assigned.setdefault(node.target.id, []).append(node.value)
-        elif isinstance(node, (ast.For, ast.AugAssign, ast.AnnAssign)):
-            for name in ast.walk(node.target):
-                if isinstance(name, ast.Name):
-                    assigned.setdefault(name.id, []).append(getattr(node, "value", None))
+                bind(target, node.value)
+        elif isinstance(node, (ast.NamedExpr, ast.AnnAssign)):
+            bind(node.target, node.value)
+        elif isinstance(node, (ast.For, ast.AugAssign)):
+            for part in ast.walk(node.target):
+                if isinstance(part, ast.Name):
+                    bind(part, None)
         elif isinstance(node, (ast.withitem, ast.Import, ast.ImportFrom)):
             for bound in bound_names([node]):
                 assigned.setdefault(bound, []).append(None)
@@ -176,7 +191,7 @@ def model_aliases(function: FunctionNode, receiver: str, nodes: Iterable[ast.AST
     aliases = {
         name
         for name, values in assigned.items()
-        if values and all(value is not None and is_model(value, receiver) for value in values)
+        if values and all(value is not None and holds_model(value, receiver, helpers or {}) for value in values)
     }
     if any(argument.arg == "model" for argument in function.args.args) and "model" not in assigned:
         aliases.add("model")
@@ -196,7 +211,7 @@ def _sites_in(
     if function.name in claims.state:
         yield "model-state", function.name, claims.state[function.name], function
     in_init = function.name == "__init__"
-    held = Held(nodes, receiver, aliases)
+    held = Held(nodes, receiver, aliases, helpers)
     for node in nodes:
         if isinstance(node, (ast.Compare, ast.BinOp)):
             yield from _class_tests(node, held, claims)
@@ -208,7 +223,7 @@ def _sites_in(
         elif isinstance(node, ast.Call):
             yield from _call_sites(node, held, claims, helpers)
         elif isinstance(node, ast.Attribute):
-            if is_model(node.value, receiver, aliases):
+            if held.is_model(node.value):
                 read = isinstance(node.ctx, ast.Load) and not node.attr.startswith("__")
                 if read and node.attr not in claims.interface:
                     yield "model-probe", node.attr, claims.capabilities.get(node.attr), node
@@ -237,7 +252,9 @@ def _call_sites(
         part = _literal(node.args)
         if held.is_class_name(node.func.value) and part is not None:
             yield "model-class-test", part, None, node  # part of a name: any class's
-    elif called in helpers:
+    elif isinstance(node.func, ast.Attribute) and called == "get" and held.is_attributes(node.func.value):
+        yield from _asked(_literal(node.args), node, claims)
+    elif called in helpers and helpers[called].place >= 0:
         yield from _helped(node, helpers[called], held, claims)
     on_receiver = isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", None) == held.receiver
     if called in claims.methods and on_receiver:
@@ -272,6 +289,11 @@ def _helped(
             yield "model-probe", capability, claims.capabilities.get(capability), node
 
 
+def _asked(name: str | None, node: ast.AST, claims: Claims) -> Iterator[tuple[str, str, str | None, ast.AST]]:
+    if name is not None and name not in claims.interface:
+        yield "model-probe", name, claims.capabilities.get(name), node
+
+
 def _literal(nodes: Sequence[ast.expr]) -> str | None:
     node = nodes[0] if nodes else None
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
@@ -286,6 +308,8 @@ def _class_tests(
     if not isinstance(node, ast.Compare):
         return
     sides = [node.left, *node.comparators]
+    if len(sides) == 2 and isinstance(node.ops[0], (ast.In, ast.NotIn)) and held.is_attributes(sides[1]):
+        yield from _asked(_literal(sides[:1]), node, claims)
     if any(map(held.is_class, sides)):
         for side in sides:
             name = side.attr if isinstance(side, ast.Attribute) else getattr(side, "id", "")

@@ -56,6 +56,16 @@ class AdapterPackage:
         """Whether phase 1 has been applied."""
         return self.workspace.exists(f"{self.folder}/registry.py")
 
+    def owns(self, path: str) -> bool:
+        """Whether a file is one of the adapters', as opposed to something else's in a folder of that name."""
+        return "/adapters/" in path and b"ModelAdapterRegistry" in self.workspace.read(path)
+
+    @property
+    def foreign(self) -> str | None:
+        """A file of something else that stands where the shared package is to be, None if there is none."""
+        found = () if self.exists else self.workspace.python_files((self.folder,))
+        return next(iter(found), None)
+
     def create(self) -> None:
         """Write protocol, default adapter and registry (RFC-003 phase 1)."""
         for name in ("base.py", "registry.py", "__init__.py"):
@@ -74,7 +84,7 @@ class AdapterPackage:
         """Every adapter method by name, of the shared package and of the platforms'."""
         found: dict[str, Hook] = {}
         for path in self.workspace.python_files((self.module.split(".")[0],)):
-            if "/adapters/" in path and posixpath.basename(path) not in ("__init__.py", "registry.py", "base.py"):
+            if self.owns(path) and posixpath.basename(path) not in ("__init__.py", "registry.py", "base.py"):
                 module = self.modules.get(path)
                 known = self._hooks.get(path)
                 if module is not None and (known is None or known[0] is not module):

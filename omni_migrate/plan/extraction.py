@@ -353,7 +353,7 @@ class Extractor:
         """Whether anything but the runners' own calls and the adapters mentions a method of a runner."""
         own = {r.path for r in self.runners if bool(r.platform) == bool(runner.platform)}
         for path in self.modules.mentioning({method}, ""):
-            if path not in own and "/adapters/" not in path:
+            if path not in own and not self.adapters.owns(path):
                 return True
             if path in own and _mentioned_other_than_called(self.modules.get(path), method):
                 return True
@@ -407,7 +407,9 @@ class Extractor:
             )
             own = {runner.path for runner in self.runners}
             paths = [
-                path for path in self.modules.mentioning({method}, "") if path not in own and "/adapters/" not in path
+                path
+                for path in self.modules.mentioning({method}, "")
+                if path not in own and not self.adapters.owns(path)
             ]
             self._replaced_methods[method] = any(put.search(self.workspace.read(path)) for path in paths)
         return self._replaced_methods[method]
@@ -441,7 +443,7 @@ class Extractor:
         targets = self._moved_globals([move for move in self.result.moves if move.phase == number])
         own = {runner.path for runner in self.runners}
         for path in self.modules.mentioning({name.rpartition(".")[2] for name in targets}, ""):
-            if path in own or "/adapters/" in path or not _names_module(self.workspace.read(path), targets):
+            if path in own or self.adapters.owns(path) or not _names_module(self.workspace.read(path), targets):
                 continue
             module = self.modules.get(path)
             if module is None:
@@ -603,7 +605,7 @@ class _Method:
         if self._looked_at is None or self._looked_at[0] != self.source:
             function = parse_method(self.source)
             receiver = function.args.args[0].arg if function.args.args else ""
-            aliases = frozenset(model_aliases(function, receiver))
+            aliases = frozenset(model_aliases(function, receiver, helpers=self.helpers))
             view = MethodView(function, split_lines(self.source), aliases)
             sites = sites_of_method(function, self.runner, self.extractor.claims, self.helpers)
             self._looked_at = (self.source, view, sites)

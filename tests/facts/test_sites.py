@@ -124,7 +124,12 @@ def function_of(code: str) -> ast.FunctionDef:
         ("def f(self, model):\n    model = 1", set()),
         ("def f(self):\n    m = self.model\n    m = self.model", {"m"}),
         ("def f(self):\n    m = self.model\n    m = 1", set()),
-        ("def f(self):\n    m, n = self.model, 1", set()),
+        ("def f(self):\n    m, n = self.model, 1", {"m"}),
+        ("def f(self):\n    m, n = self.both()", set()),
+        ("def f(self):\n    m, *n = self.model, self.model", {"m"}),
+        ("def f(self):\n    m = cast(Any, self.model)", {"m"}),
+        ("def f(self):\n    m = self.model.unwrap() if hasattr(self.model, 'unwrap') else self.model", {"m"}),
+        ("def f(self):\n    m = self.model if x else None", set()),
         ("def f(self):\n    m: object = self.get_model()", {"m"}),
         ("def f(self):\n    m = self.model\n    m += 1", set()),
         ("def f(self, m=None):\n    m = self.model", set()),
@@ -145,9 +150,18 @@ def test_helpers_that_probe_for_a_name_they_are_given():
         "def _fixed(self):\n    return hasattr(self.model, 'x')\n"
         "def _of(self, other, name):\n    return getattr(other, name)\n"
         "@staticmethod\ndef _static(model, name):\n    return hasattr(model, name)\n"
+        "def _model(self):\n    return self.model\n"
+        "@property\ndef loaded(self):\n    'Doc.'\n    return self.get_model()\n"
+        "@contextmanager\ndef _held(self):\n    return self.model\n"
     )
     functions = {node.name: node for node in ast.parse(code).body}
-    assert probing_helpers(functions, {}) == {"_flag": Helper(1), "_any": Helper(0), "_static": Helper(1)}
+    assert probing_helpers(functions, {}) == {
+        "_flag": Helper(1),
+        "_any": Helper(0),
+        "_static": Helper(1),
+        "_model": Helper(-1, gives_model="call"),
+        "loaded": Helper(-1, gives_model="read"),
+    }
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,31 @@ class Planted:
             x = x + 1
         return x
 
+    def unwrapped(self, x):
+        model = self.model.unwrap() if hasattr(self.model, "unwrap") else self.model
+        if hasattr(model, "talker_mtp"):
+            x = model.talker_mtp(x)
+        return x
+
+    def _loaded(self):
+        return self.model
+
+    def model_of_a_method(self, x):
+        if hasattr(self._loaded(), "talker_mtp"):
+            x = self._loaded().talker_mtp(x)
+        return x
+
+    def model_of_a_tuple(self, x):
+        model, y = self.model, 1
+        if hasattr(model, "talker_mtp"):
+            x = model.talker_mtp(x) + y
+        return x
+
+    def attributes(self, x):
+        if "talker_mtp" in dir(self.model):
+            x = x + 1
+        return x
+
     @staticmethod
     def static(model, x):
         if hasattr(model, "talker_mtp"):
