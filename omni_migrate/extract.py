@@ -179,7 +179,9 @@ class _Run:
         runners = self.extractor.runners
         foreign = adapters.foreign(runner.path for runner in runners if runner.platform)
         if foreign is not None:
-            raise InputError(f"{foreign} is in the way: the adapters of RFC-003 go to that folder; move it elsewhere first")
+            raise InputError(
+                f"{foreign} is in the way: the adapters of RFC-003 go to that folder; move it elsewhere first"
+            )
         taken = next(iter(attribute_taken(self.modules, runners)), None)
         if taken is not None:
             raise InputError(
