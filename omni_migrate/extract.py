@@ -24,6 +24,7 @@ from omni_migrate.knowledge import AdapterSpec, adapters, common_words, model_in
 from omni_migrate.plan.extraction import PHASES, PLATFORM_PHASE, Extractor, moved_lines
 from omni_migrate.plan.phases import Phase, Plan
 from omni_migrate.plan.test_files import TESTS
+from omni_migrate.plan.wiring import attribute_taken
 from omni_migrate.plan.workspace import Workspace
 from omni_migrate.report.findings import FileChange, Finding, Report, Severity
 from omni_migrate.request import ExtractRequest
@@ -172,6 +173,21 @@ class _Run:
             }
         )
 
+    def _refuse_taken(self) -> None:
+        """What RFC-003 calls the adapters may be something else's name in this tree."""
+        adapters = self.extractor.adapters
+        runners = self.extractor.runners
+        foreign = adapters.foreign(runner.path for runner in runners if runner.platform)
+        if foreign is not None:
+            raise InputError(
+                f"{foreign} is in the way: the adapters of RFC-003 go to that folder; move it elsewhere first"
+            )
+        taken = next(iter(attribute_taken(self.modules, runners)), None)
+        if taken is not None:
+            raise InputError(
+                f"{taken} gives a runner an attribute _adapter of another kind, which RFC-003 needs: rename it first"
+            )
+
     def plan(self) -> Plan:
         """Apply the phases to the workspace, each computed from what the one before left."""
         numbers = self.request.phases or tuple(PHASES)
@@ -179,6 +195,7 @@ class _Run:
             raise InputError(
                 f"--phase {numbers[0]}: it builds on phase 1, which this tree does not have; run --phase 1 first"
             )
+        self._refuse_taken()
         phases = []
         workspace = self.modules.workspace
         with self.request.progress.task("Extracting", total=len(numbers)) as advance:

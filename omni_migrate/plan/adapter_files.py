@@ -60,11 +60,13 @@ class AdapterPackage:
         """Whether a file is one of the adapters', as opposed to something else's in a folder of that name."""
         return "/adapters/" in path and b"ModelAdapterRegistry" in self.workspace.read(path)
 
-    @property
-    def foreign(self) -> str | None:
-        """A file of something else that stands where the shared package is to be, None if there is none."""
-        found = () if self.exists else self.workspace.python_files((self.folder,))
-        return next(iter(found), None)
+    def foreign(self, platform_runners: Iterable[str]) -> str | None:
+        """A file of something else that stands where adapters are to be, None if there is none."""
+        folders = [self.folder, *(self.folder_of(path) for path in platform_runners)]
+        for path in self.workspace.python_files(folders):
+            if not self.owns(path) and not (self.exists and posixpath.dirname(path) == self.folder):
+                return path
+        return None
 
     def create(self) -> None:
         """Write protocol, default adapter and registry (RFC-003 phase 1)."""

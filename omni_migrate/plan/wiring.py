@@ -110,6 +110,26 @@ def _is_attribute(statement: ast.stmt) -> bool:
     return any(getattr(target, "id", None) == "_adapter" for target in targets)
 
 
+def attribute_taken(modules: Modules, runners: Sequence[RunnerClass]) -> Iterator[str]:
+    """Places (file and line) where a runner class has an `_adapter` that is none of RFC-003's."""
+    for runner in runners:
+        module = modules.get(runner.path)
+        node = module.classes.get(runner.name) if module else None
+        for statement in ast.walk(node) if node is not None else ():
+            if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                taken = statement.name == "_adapter"
+            elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
+                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+                called = getattr(statement.value, "func", None)
+                own = getattr(called, "attr", getattr(called, "id", "")) in ("AdapterOfRunner", "get_adapter")
+                names = [t.attr if isinstance(t, ast.Attribute) else getattr(t, "id", "") for t in targets]
+                taken = "_adapter" in names and not own
+            else:
+                continue
+            if taken:
+                yield f"{runner.path}:{statement.lineno}"
+
+
 def _resolves(node: ast.ClassDef) -> bool:
     return any(isinstance(n, ast.Attribute) and n.attr == "get_adapter" for n in ast.walk(node))
 

@@ -362,3 +362,36 @@ def test_a_file_that_does_not_parse_is_named_and_nothing_is_planned(tree, path):
     with pytest.raises(InputError, match=path):
         extracted(tree, dry_run=False, output=tree.parent / "output")
     assert not (tree.parent / "output").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("vllm_omni/worker/adapters/__init__.py", "LORA = 1\n"),
+        ("vllm_omni/worker/adapters/qwen3_talker.py", "LORA = 1\n"),
+    ],
+)
+def test_files_of_something_else_are_not_overwritten(tree, path, text):
+    (tree / path).parent.mkdir()
+    (tree / path).write_text(text)
+    with pytest.raises(InputError, match=f"^{path} is in the way"):
+        extracted(tree)
+
+
+@pytest.mark.parametrize("path", [RUNNER, AR])
+def test_an_attribute_of_that_name_is_not_taken_over(tree, path):
+    constructor = "        super().__init__(*args, **kwargs)\n"
+    tampered.edit(tree, path, lambda text: text.replace(constructor, f"{constructor}        self._adapter = lora\n", 1))
+    with pytest.raises(InputError, match=rf"^{path}:\d+ gives a runner an attribute _adapter of another kind"):
+        extracted(tree)
+
+
+def test_another_folder_called_adapters_is_left_alone(tree):
+    folder = tree / "vllm_omni/lora/adapters"
+    folder.mkdir(parents=True)
+    lora = "class Lora:\n    def talker_mtp_forward(self, runner):\n        runner._init_mrope_positions(self)\n"
+    (folder / "talker.py").write_text(lora)
+    report = extracted(tree)
+    everything_moved(report)
+    assert "vllm_omni/lora/adapters/talker.py" not in texts(report)
+    assert "def talker_mtp_forward(" in texts(report)["vllm_omni/worker/adapters/qwen3_talker.py"]
