@@ -38,11 +38,12 @@ def probing_helpers(methods: Mapping[str, FunctionNode], functions: Mapping[str,
                 continue
             names = [argument.arg for argument in function.args.args]
             static = any(getattr(d, "id", "") == "staticmethod" for d in function.decorator_list)
-            offset = 0 if static or not names or names[0] not in ("self", "cls") else 1
+            offset = 0 if static or not names or name not in methods else 1
+            receiver = names[0] if offset else ""
             for node in ast.walk(function):
                 if not isinstance(node, ast.Call):
                     continue
-                probe = _probe_argument(node, found)
+                probe = _probe_argument(node, receiver, found)
                 if isinstance(probe, ast.Name) and probe.id in names[offset:]:
                     found[name] = Helper(names.index(probe.id) - offset)
                     grown = True
@@ -55,11 +56,11 @@ def probing_helpers(methods: Mapping[str, FunctionNode], functions: Mapping[str,
     return found
 
 
-def _probe_argument(node: ast.Call, helpers: Mapping[str, Helper]) -> ast.expr | None:
+def _probe_argument(node: ast.Call, receiver: str, helpers: Mapping[str, Helper]) -> ast.expr | None:
     """The argument of a call that names the probed attribute, if the call is a probe."""
     if isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr") and len(node.args) >= 2:
         owner = node.args[0]
-        model_like = is_model(owner, "self") or (isinstance(owner, ast.Name) and owner.id == "model")
+        model_like = is_model(owner, receiver) or (isinstance(owner, ast.Name) and owner.id == "model")
         return node.args[1] if model_like else None
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
     helper = helpers.get(name) if isinstance(name, str) else None

@@ -353,6 +353,66 @@ def test_patches_of_a_runner_s_globals_reach_the_adapters(tree, phases):
     ]
 
 
+# A test as the project has them: it builds a runner without its __init__, and replaces what its module has imported.
+PROJECT_TEST = """
+import types
+
+import vllm_omni.worker.gpu_model_runner as mod
+
+
+class Reached(Exception):
+    pass
+
+
+def reached(*args, **kwargs):
+    raise Reached
+
+
+def test_talker(monkeypatch):
+    monkeypatch.setattr(mod, "set_forward_context", reached)
+    runner = object.__new__(mod.OmniGPUModelRunner)
+    buffer = types.SimpleNamespace(gpu=[1, 2])
+    for name in ("talker_mtp_input_ids", "talker_mtp_inputs_embeds", "last_talker_hidden", "text_step"):
+        setattr(runner, name, buffer)
+    runner.talker_mtp, runner.vllm_config, runner.model = None, None, object()
+    runner._determine_batch_execution_and_padding = lambda **_: (0, types.SimpleNamespace(num_tokens=1), 0, 0, 0)
+    try:
+        mod.OmniGPUModelRunner._talker_mtp_forward(runner, ["r1"], None)
+    except Reached:
+        return
+    raise AssertionError
+"""
+
+RUN_PROJECT_TEST = """
+import importlib
+
+class Monkeypatch:
+    def setattr(self, target, name, *value):
+        if isinstance(target, str):
+            module, _, attribute = target.rpartition(".")
+            target, name, value = importlib.import_module(module), attribute, (name,)
+        assert hasattr(target, name)
+        setattr(target, name, *value)
+
+package("tests.test_talker").test_talker(Monkeypatch())
+"""
+
+
+def test_a_test_of_the_project_does_what_it_did(tree):
+    (tree / "tests").mkdir()
+    (tree / "tests/test_talker.py").write_text(PROJECT_TEST)
+    output = tree.parent / "output"
+    extracted(tree, dry_run=False, output=output)
+
+    def run_test(root: Path) -> str:
+        command = [sys.executable, "-B", str(HERE / "stubbed.py"), str(root)]
+        return subprocess.run(command, input=RUN_PROJECT_TEST, capture_output=True, text=True, check=False).stderr
+
+    assert run_test(tree) == run_test(output) == ""
+    (output / "tests/test_talker.py").write_text(PROJECT_TEST)  # as it was: it no longer reaches the code that moved
+    assert "'NoneType' object is not callable" in run_test(output)
+
+
 @pytest.mark.parametrize("path", [AR, "vllm_omni/model_executor/models/qwen3_omni/qwen3_omni.py"])
 def test_a_file_that_does_not_parse_is_named_and_nothing_is_planned(tree, path):
     (tree / path).write_bytes((tree / path).read_bytes() + b"\ndef x(:\n")
@@ -365,15 +425,16 @@ def test_a_file_that_does_not_parse_is_named_and_nothing_is_planned(tree, path):
 
 
 @pytest.mark.parametrize(
-    ("path", "text"),
+    "path",
     [
-        ("vllm_omni/worker/adapters/__init__.py", "LORA = 1\n"),
-        ("vllm_omni/worker/adapters/qwen3_talker.py", "LORA = 1\n"),
+        "vllm_omni/worker/adapters/__init__.py",
+        "vllm_omni/worker/adapters/qwen3_talker.py",
+        "vllm_omni/platforms/npu/worker/adapters/__init__.py",
     ],
 )
-def test_files_of_something_else_are_not_overwritten(tree, path, text):
+def test_files_of_something_else_are_not_overwritten(tree, path):
     (tree / path).parent.mkdir()
-    (tree / path).write_text(text)
+    (tree / path).write_text("LORA = 1\n")
     with pytest.raises(InputError, match=f"^{path} is in the way"):
         extracted(tree)
 
