@@ -29,14 +29,13 @@ lint: $(VENV)/test.installed ## Lint, formatting and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint ## Lint, type-check and run every test that needs no vLLM (make test-engine runs those that do)
+test: test-tool test-engine ## Lint, type-check and run every test: the tool's, then the in-tree runners' on real vLLM
+
+test-tool: lint ## The same without the tests that need torch or vLLM
 	$(BIN)/python -m pytest -n auto -m 'not engine'
 
-test-tool: lint ## The same without the tests of the in-tree runners
-	$(BIN)/python -m pytest -n auto -m 'not engine' --ignore=tests/runners
-
 clean: ## Remove the environment and what the tools leave
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-vllm-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
 include bench.mk

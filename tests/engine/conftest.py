@@ -37,6 +37,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
         return {runner: json.loads((Path(given) / f"{runner}.json").read_text())["scenarios"] for runner in RUNNERS}
     folder = tmp_path_factory.mktemp("engine")
     names = [scenario.name for scenario in SCENARIOS]
-    with ThreadPoolExecutor(int(os.environ.get("OMNI_ENGINE_JOBS", "1"))) as pool:
+    with ThreadPoolExecutor(int(os.environ.get("OMNI_ENGINE_JOBS", "2"))) as pool:
         results = list(pool.map(lambda runner: run_engine(runner, folder, names), RUNNERS))
     return dict(zip(RUNNERS, results, strict=True))

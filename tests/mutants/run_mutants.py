@@ -184,7 +184,7 @@ def main() -> int:
     if caught(Mutant("no fault", STEP, "def flatten(", "def flatten(")):
         raise SystemExit("tests/runners fails without any fault")
     chosen = [m for m in MUTANTS if not sys.argv[1:] or m.name in sys.argv[1:]]
-    with ThreadPoolExecutor(int(os.environ.get("OMNI_ENGINE_JOBS", "1"))) as pool:
+    with ThreadPoolExecutor(int(os.environ.get("OMNI_ENGINE_JOBS", "2"))) as pool:
         results = list(pool.map(caught, chosen))
     for mutant, noticed in zip(chosen, results, strict=True):
         print(f"{'caught ' if noticed else 'MISSED '} {mutant.name} ({mutant.file})")
