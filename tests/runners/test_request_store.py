@@ -123,15 +123,15 @@ def test_the_record_gives_back_what_was_fed():
     record.add_span(0, torch.arange(4.0)[:, None], torch.arange(4))
     for position in (4, 5):
         snapshot = torch.tensor([[9.0], [float(position)]])
-        record.add_row(position, snapshot, torch.tensor([0, position + 10]), 1)
+        record.add_row(position, (snapshot, torch.tensor([0, position + 10])), 1)
     assert fed(record, 0, 6) == [(0, 4, [0, 1, 2, 3], [0, 1, 2, 3]), (4, 6, [4, 5], [14, 15])]
     assert fed(record, 3, 5) == [(3, 4, [3], [3]), (4, 5, [4], [14])]
 
 
 def test_the_record_knows_what_it_lacks():
     record = InputRecord()
-    record.add_row(7, torch.tensor([[1.0]]), torch.tensor([1]), 0)
-    record.add_row(9, torch.tensor([[2.0]]), torch.tensor([2]), 0)
+    record.add_row(7, (torch.tensor([[1.0]]), torch.tensor([1])), 0)
+    record.add_row(9, (torch.tensor([[2.0]]), torch.tensor([2])), 0)
     assert [(a, b) for a, b, *_ in fed(record, 0, 12)] == [(7, 8), (9, 10)]
 
 
@@ -139,7 +139,7 @@ def test_the_record_knows_what_it_lacks():
 def test_rows_are_copied_out_of_their_steps_and_stay_in_order(rows):
     record = InputRecord()
     for position in range(rows):
-        record.add_row(position, torch.full((50, 1), float(position)), torch.full((50,), position), 20)
+        record.add_row(position, (torch.full((50, 1), float(position)), torch.full((50,), position)), 20)
         assert len(record._pending) <= COMPACT_AFTER
     assert sum(fed(record, 0, rows), ())[2::4] and [v for part in fed(record, 0, rows) for v in part[3]] == list(
         range(rows)

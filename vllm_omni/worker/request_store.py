@@ -19,7 +19,7 @@ class InputRecord:
 
     def __init__(self) -> None:
         self._blocks: list[tuple[int, torch.Tensor, torch.Tensor]] = []
-        self._pending: list[tuple[torch.Tensor, torch.Tensor, int]] = []
+        self._pending: list[tuple[tuple[torch.Tensor, torch.Tensor], int]] = []
         self._pending_start = 0
 
     def add_span(self, position: int, embeds: torch.Tensor, ids: torch.Tensor) -> None:
@@ -27,14 +27,14 @@ class InputRecord:
         self._compact()
         self._blocks.append((position, embeds, ids))
 
-    def add_row(self, position: int, embeds: torch.Tensor, ids: torch.Tensor, index: int) -> None:
-        """Keep one row of a step's snapshot; rows of consecutive positions are copied together later."""
+    def add_row(self, position: int, fed: tuple[torch.Tensor, torch.Tensor], index: int) -> None:
+        """Keep one row of a step's embeddings and ids; rows of consecutive positions are copied together later."""
         pending = self._pending
         if len(pending) >= COMPACT_AFTER or (pending and position != self._pending_start + len(pending)):
             self._compact()
         if not self._pending:
             self._pending_start = position
-        self._pending.append((embeds, ids, index))
+        self._pending.append((fed, index))
 
     def read(self, start: int, end: int) -> list[tuple[int, int, torch.Tensor, torch.Tensor]]:
         """What is known of positions `start` to `end`: parts `(start, end, embeds, ids)` in order of position."""
@@ -49,8 +49,8 @@ class InputRecord:
     def _compact(self) -> None:
         if not self._pending:
             return
-        embeds = torch.stack([snapshot[index] for snapshot, _, index in self._pending])
-        ids = torch.stack([snapshot[index] for _, snapshot, index in self._pending])
+        embeds = torch.stack([embeds[index] for (embeds, _), index in self._pending])
+        ids = torch.stack([ids[index] for (_, ids), index in self._pending])
         self._blocks.append((self._pending_start, embeds.to("cpu"), ids.to("cpu")))
         self._pending = []
 
@@ -190,6 +190,8 @@ def _stays(item: Any, name: str, resident: Collection[str]) -> bool:
 
 def _to_host(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
+        if value.is_cpu and value.is_contiguous() and not value.requires_grad:
+            return value
         return value.detach().to("cpu").contiguous()
     if isinstance(value, list):
         return [_to_host(item) for item in value]
