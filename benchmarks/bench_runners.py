@@ -32,7 +32,7 @@ def build(arch: str, worker: str | None, batch: int, steps: int, work: Path) -> 
     scenario = Scenario(f"{arch}-{worker}", arch, max_seqs=batch, chunk=0)
     arguments = engine_arguments(scenario, work) | {
         "max_num_batched_tokens": max(64, batch * PROMPT),
-        "num_gpu_blocks_override": batch * (-(-(PROMPT + steps) // 32) + 1) + 8,
+        "num_gpu_blocks_override": max(24, batch * (-(-(PROMPT + steps) // 32) + 1) + 8),
         "max_model_len": 512,
     }
     arguments.pop("worker_cls")
@@ -82,7 +82,7 @@ def measure(engines: dict[str, Any], batch: int, steps: int, rounds: int) -> dic
 
 
 def dispatch_us(llm: Any, batch: int) -> float:
-    """Microseconds of a decode step that calling adapters takes by itself: the same calls, of functions that do nothing."""
+    """What calling adapters takes of a decode step, in microseconds: the same calls, of functions that do nothing."""
     core = llm.llm_engine.engine_core.engine_core
     hooks = core.model_executor.driver_worker.worker.model_runner.omni
     calls = {name: [_nothing] * len(methods) for name, methods in hooks._calls.items()}
@@ -169,7 +169,7 @@ def main() -> None:
             figures["dispatch_us"] = dispatch_us(engines["talker"], batch)
             share = figures["dispatch_us"] / figures["talker"]["added_us"][0]
             print(
-                f"batch {batch:4d} adapter dispatch {figures['dispatch_us']:.2f} us, {share:.1%} of what the talker adds"
+                f"batch {batch:4d} adapter dispatch {figures['dispatch_us']:.2f} us, {share:.1%} of what a talker adds"
             )
         report["batches"][str(batch)] = figures
         del engines
