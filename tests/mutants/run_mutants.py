@@ -48,7 +48,12 @@ MUTANTS = (
     Mutant("resumed request taken for an update", STORE, "if req_id in self._preempted:", "if False:"),
     Mutant("resident key not cloned", STORE, "item.detach().clone() if", "item.detach() if"),
     Mutant("merge replaces groups", STORE, "if not isinstance(inner, dict):", "if True:"),
-    Mutant("record loses a row", STORE, "self._pending_start = position", "self._pending_start = position + 1"),
+    Mutant(
+        "record loses a row",
+        STORE,
+        "record.add_span(position, embeds[index]",
+        "record.add_span(position + 1, embeds[index]",
+    ),
     Mutant("stale phase keys win", HOOKS, "        set_phase(info, row)\n", ""),
     Mutant("wrong overlay offset", HOOKS, "part = embeds[row.computed : row.computed + n]", "part = embeds[:n]"),
     Mutant("fed embeddings not recorded", HOOKS, "self._record_inputs(input_ids, embeds)", "pass"),

@@ -318,9 +318,8 @@ class OmniHooks:
         else:
             offsets = torch.tensor([row.end - 1 for row in single]).to(ids.device, non_blocking=True)
             fed_embeds, fed_ids = embeds.index_select(0, offsets), ids.index_select(0, offsets)
-        fed, store = (fed_embeds, fed_ids), self.store
-        for index, row in enumerate(single):
-            store[row.req_id].inputs.add_row(row.computed + row.end - row.start - 1, fed, index)
+        records = [self.store[row.req_id].inputs for row in single]
+        self.store.fed.add(records, [row.computed + row.end - row.start - 1 for row in single], fed_embeds, fed_ids)
 
     def build_extra_kwargs(self) -> dict[str, Any]:
         rows = self.rows

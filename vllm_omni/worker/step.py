@@ -105,7 +105,9 @@ def split_by_request(
     if isinstance(value, list | tuple):
         if len(value) != n:
             raise SplitError(f"output {key or 'list'!r}: {len(value)} entries for {n} requests")
-        return [map_tensors(item, torch.clone) for item in value] if own else list(value)
+        if not own:
+            return list(value)
+        return [item.clone() if isinstance(item, torch.Tensor) else map_tensors(item, torch.clone) for item in value]
     return [value] * n
 
 
