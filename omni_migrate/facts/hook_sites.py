@@ -14,7 +14,8 @@ from fnmatch import fnmatch
 
 from omni_migrate.facts.modules import Module, Modules
 from omni_migrate.facts.runners import RunnerClass
-from omni_migrate.knowledge import HookSpec, hook_places
+from omni_migrate.facts.sites import dispatched_hook
+from omni_migrate.knowledge import HookSpec, common_words, hook_places
 
 ADAPTERS_FOLDER = "worker/adapters/"
 # What the runner is called in a method of its own, and in an adapter's.
@@ -32,8 +33,8 @@ _CALLED = ("overrides", "methods", "capabilities", "functions", "classes", "attr
 class HookSite:
     """One place. `name` is the hook's name as the tree has it there, `symbol` the class and method around it.
 
-    `role`: "definition", "override" (of a method that vLLM's runner has), "call", "store", "read", "probe" (the model is
-    asked whether it has it) or "field" (of a class whose instances cross between scheduler, runner and model).
+    `role`: "definition", "override" (of a method that vLLM's runner has), "call", "store", "read", "probe" (the model
+    is asked whether it has it) or "field" (of a class whose instances cross between scheduler, runner and model).
     """
 
     path: str
@@ -51,7 +52,9 @@ class _Names:
     def __init__(self, specs: Iterable[HookSpec]) -> None:
         self.kinds: dict[str, dict[str, str]] = {}
         self.owners: dict[str, dict[str, str]] = {}  # field -> class -> hook
+        self.held_in: dict[str, frozenset[str]] = {}  # class -> what variables that hold one are called
         for spec in specs:
+            self.held_in.update({name: frozenset(words) for name, words in spec.owners.items()})
             for kind, names in spec.names.items():
                 for name in names:
                     if kind == "fields":
@@ -61,17 +64,29 @@ class _Names:
                         self.kinds.setdefault(name, {})[kind] = spec.id
         self.words = frozenset(self.kinds) | frozenset(self.owners)
 
-    def hook(self, name: str, kinds: Sequence[str], classes: Collection[str] = ()) -> tuple[str, str] | None:
-        """The hook and the kind of a name that can be of these kinds; `classes` are those that own it if it is a field."""
+    def hook(
+        self, name: str, kinds: Sequence[str], classes: Collection[str] = (), owner: str = ""
+    ) -> tuple[str, str] | None:
+        """The hook and the kind of a name that can be of these kinds.
+
+        Of a field, `owner` is what it is read from and `classes` are those that the function around it names.
+        """
         known = self.kinds.get(name, {})
         for kind in kinds:
             if kind in known:
                 return known[kind], kind
             if kind == "fields" and name in self.owners:
-                owners = self.owners[name]
-                owner = next((owner for owner in owners if owner in classes), None)
-                return owners[owner] if owner else next(iter(owners.values())), kind
+                hook = self._field(self.owners[name], classes, owner)
+                if hook is not None:
+                    return hook, kind
         return None
+
+    def _field(self, owners: dict[str, str], classes: Collection[str], owner: str) -> str | None:
+        told = next((hook for name, hook in owners.items() if owner in self.held_in.get(name, ())), None)
+        if told is not None:
+            return told
+        free = {name: hook for name, hook in owners.items() if name not in self.held_in}
+        return next((hook for name, hook in free.items() if name in classes), next(iter(free.values()), None))
 
 
 def find_hook_sites(
@@ -110,9 +125,16 @@ def v1_files(modules: Modules, package: str, runners: Sequence[RunnerClass] = ()
 
 
 def dead_definitions(modules: Modules, sites: Sequence[HookSite], package: str) -> list[HookSite]:
-    """Definitions of hooks that nothing in the package calls or names; what overrides vLLM's methods is called there."""
+    """Definitions of hooks that nothing in the package calls or names.
+
+    What overrides vLLM's methods is called there, and a one-line delegate to an adapter is kept for callers outside.
+    """
     used = {site.name for site in sites if site.role not in ("definition", "field")}
-    unused = [site for site in sites if site.role == "definition" and site.name not in used]
+    unused = [
+        site
+        for site in sites
+        if site.role == "definition" and site.name not in used and not _is_delegate(modules.get(site.path), site)
+    ]
     defined = {name: {site.path for site in unused if site.name == name} for name in {site.name for site in unused}}
     for path in modules.mentioning(set(defined), package) if defined else ():
         data = modules.workspace.read(path)
@@ -120,6 +142,13 @@ def dead_definitions(modules: Modules, sites: Sequence[HookSite], package: str) 
             if path not in homes and re.search(rb"\b" + name.encode() + rb"\b", data):
                 used.add(name)
     return [site for site in unused if site.name not in used]
+
+
+def _is_delegate(module: Module | None, site: HookSite) -> bool:
+    for node in ast.walk(module.tree) if module is not None else ():
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno == site.line:
+            return dispatched_hook(node) is not None
+    return False
 
 
 class _Reader:
@@ -200,7 +229,8 @@ class _Reader:
                 self._attribute(node.value, node.attr, "store" if stored else "read", node, scope, classes)
         elif isinstance(node, ast.Name):
             if isinstance(node.ctx, ast.Load):
-                self._add(self.names.hook(node.id, ("classes", "functions")), "read", node, scope, node.id)
+                role = "call" if node in self._called else "read"
+                self._add(self.names.hook(node.id, ("classes", "functions")), role, node, scope, node.id)
         elif isinstance(node, ast.Dict):
             for key in node.keys:
                 self._key(key, "store", scope)
@@ -220,9 +250,10 @@ class _Reader:
         for word in node.keywords:
             if word.arg in self.names.words:
                 hook = self.names.hook(word.arg, ("keys",))
-                if owner in self.names.owners.get(word.arg, {}) or (owner in ("cls", "replace") and hook is None):
-                    fields = {owner, *scope}
-                    hook = self.names.hook(word.arg, ("fields",), fields) or hook
+                owners = self.names.owners.get(word.arg, {})
+                made = owner if owner != "cls" else scope[0] if scope else ""
+                if made in owners:
+                    hook = (owners[made], "fields")
                 self._add(hook, "store", word, scope, word.arg)
         texts = [(argument, _text(argument)) for argument in node.args]
         for index, (argument, text) in enumerate(texts):
@@ -242,7 +273,7 @@ class _Reader:
         called = role == "read" and node in self._called
         if _last(owner) == "_adapter":
             kinds: tuple[str, ...] = ("adapter_methods",)
-        elif isinstance(owner, ast.Name) and owner.id in _RECEIVERS or _is_super(owner):
+        elif (isinstance(owner, ast.Name) and owner.id in _RECEIVERS) or _is_super(owner):
             kinds = _OF_RECEIVER
         elif _last(owner) in ("model", "get_model"):
             kinds = _OF_MODEL
@@ -250,8 +281,8 @@ class _Reader:
             kinds = _OF_OTHERS
         if called and kinds is not _OF_MODEL and "adapter_methods" not in kinds:
             kinds = (*_CALLED, "adapter_methods") if self.is_adapter and kinds is _OF_RECEIVER else _CALLED
-        hook = self.names.hook(name, kinds, classes)
-        if hook is None:
+        hook = self.names.hook(name, kinds, classes, _last(owner))
+        if hook is None or (hook[1] == "capabilities" and name in common_words() and kinds is not _OF_MODEL):
             return
         if role == "probe" and hook[1] != "capabilities":
             role = "read"

@@ -50,7 +50,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class ExtensionPoint:
-    """A place in vLLM's V2 runner that serves a hook; `versions` is the specifier of the vLLM that it is relied on in."""
+    """A place in vLLM's V2 runner that serves a hook, and the vLLM in which it is relied on, as a specifier."""
 
     symbol: str
     versions: str
@@ -68,7 +68,8 @@ class ExtensionPoint:
 class HookSpec:
     """One hook of RFC-005: how it is found on V1 and what serves it on V2. The keys are described in hooks.toml.
 
-    `names` maps a kind of name ("methods", "fields", ...) to the names.
+    `names` maps a kind of name ("methods", "fields", ...) to the names. `owners` maps a class to what variables that
+    hold one are called; the fields of a class that is not in it are taken for its whatever they are read from.
     """
 
     id: str
@@ -80,6 +81,7 @@ class HookSpec:
     phase: int
     names: Mapping[str, tuple[str, ...]]
     points: tuple[ExtensionPoint, ...]
+    owners: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     chosen: tuple[str, ...] = ()
 
 
@@ -140,7 +142,8 @@ def hooks() -> tuple[HookSpec, ...]:
 
 def _hook(entry: Mapping[str, Any]) -> HookSpec:
     values = {key: value for key, value in entry.items() if key not in ("v1", "v2", "chosen")}
-    names = {kind: tuple(words) for kind, words in entry["v1"].items()}
+    names = {kind: tuple(words) for kind, words in entry["v1"].items() if kind != "owners"}
+    owners = {name: tuple(words) for name, words in entry["v1"].get("owners", {}).items()}
     unknown = sorted({*names} - {*NAME_KINDS})
     if unknown:
         raise InputError(f"hooks: {entry['id']} has names of kind {unknown[0]!r}; known are {', '.join(NAME_KINDS)}")
@@ -148,7 +151,7 @@ def _hook(entry: Mapping[str, Any]) -> HookSpec:
         ExtensionPoint(point["symbol"], point["versions"], point["why"], tuple(map(_claim, point["claims"])))
         for point in entry["v2"]
     )
-    return HookSpec(**values, names=names, points=points, chosen=tuple(entry.get("chosen", ())))
+    return HookSpec(**values, names=names, points=points, owners=owners, chosen=tuple(entry.get("chosen", ())))
 
 
 def _claim(table: Mapping[str, Any]) -> Claim:
