@@ -30,8 +30,8 @@ from omni_migrate.plan.workspace import Workspace
 class Proof:
     """One claim about one extension point of one hook, held against one version of vLLM.
 
-    `found` says what the source has, `nearest` what is most like what was looked for ("" if nothing is). `path` and `line`
-    (1-based; "" and 0 if there is no such place) are where that is. `relied_on`: hooks.toml says that it holds here.
+    `found` says what the source has, `nearest` what is most like what was looked for ("" if nothing is). `path` and
+    `line` (1-based; "" and 0 without such a place) are where that is. `relied_on`: hooks.toml says that it holds here.
     """
 
     hook: str
@@ -91,7 +91,7 @@ def _accepts(vllm: VllmSource, symbol: Symbol, claim: Claim) -> Verdict:
     if extra:
         return False, place, f"also requires {', '.join(extra)}: {_signature(takes)}", ""
     if names != given[: len(names)] or (len(names) < len(given) and not starred):
-        return False, place, f"takes {_signature(takes)}", _like(given, [item.name for item in takes])
+        return False, place, f"takes {_signature(takes)}", _like(set(given) - set(names), [item.name for item in takes])
     return True, place, _signature(takes), ""
 
 
@@ -133,7 +133,9 @@ def _result_overrides(vllm: VllmSource, symbol: Symbol, claim: Claim) -> Verdict
                 if not missing and index == len(node.keys) - 1:
                     return True, place, f"goes over {', '.join(sorted(map(str, before)))}", ""
                 late = [item for item in missing if repr(item) in after]
-                why = f"{', '.join(late or after)} goes over it" if late or after else f"no {', '.join(missing)} below it"
+                why = (
+                    f"{', '.join(late or after)} goes over it" if late or after else f"no {', '.join(missing)} below it"
+                )
                 return False, place, why, ""
     return False, caller.place, f"{caller.node.name} puts the result of {name} into no dictionary", ""
 
@@ -157,14 +159,19 @@ def _fields(vllm: VllmSource, symbol: Symbol, claim: Claim) -> Verdict:
 
 
 def _order(vllm: VllmSource, symbol: Symbol, claim: Claim) -> Verdict:
-    first = {name: 0 for name in claim.value}
+    first = dict.fromkeys(claim.value, 0)
     for call in calls(symbol.node):
         name = called_name(call)
         if name in first and not first[name]:
             first[name] = call.lineno
     missing = [name for name, line in first.items() if not line]
     if missing:
-        return False, symbol.place, f"doesn't call {', '.join(missing)}", _like(missing, map(called_name, calls(symbol.node)))
+        return (
+            False,
+            symbol.place,
+            f"doesn't call {', '.join(missing)}",
+            _like(missing, map(called_name, calls(symbol.node))),
+        )
     lines = list(first.values())
     found = ", ".join(f"{name} in line {line}" for name, line in first.items())
     return lines == sorted(lines), (symbol.module.path, lines[0]), found, ""

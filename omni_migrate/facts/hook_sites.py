@@ -187,7 +187,7 @@ class _Reader:
                 self._visit(child, scope, classes)
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: list[str]) -> None:
-        kinds = ("overrides", "methods", "functions")
+        kinds: tuple[str, ...] = ("overrides", "methods", "functions")
         if self.is_adapter:
             kinds = ("adapter_methods", *kinds)
         hook = self.names.hook(node.name, kinds)

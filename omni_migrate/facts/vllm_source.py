@@ -41,6 +41,7 @@ class VllmSource:
     modules: Modules
     version: str
     _found: dict[str, Symbol | None] = field(default_factory=dict)
+    _defined: dict[str, dict[str, list[str]]] = field(default_factory=dict)
 
     def find(self, name: str) -> Symbol | None:
         """The class, function or method of that full name; a method may stand in a base class."""
@@ -111,7 +112,7 @@ class VllmSource:
                     yield from self.ancestors(found, depth + 1)
 
     def nearest(self, name: str) -> str:
-        """What is most likely meant by a name that isn't there: the same name elsewhere, else one like it; "" if none."""
+        """What is most likely meant by a name that isn't there: the same elsewhere, or one like it; "" if none."""
         short = name.rpartition(".")[2]
         owner = self.find(name.rpartition(".")[0])
         if owner is not None and isinstance(owner.node, ast.ClassDef):
@@ -123,23 +124,57 @@ class VllmSource:
             like = difflib.get_close_matches(short, tops, 1, 0.7)
             if like:
                 return f"{module.name}.{like[0]}"
-        return self.moved(name)
+        return self.moved(name) or self._like_elsewhere(name)
 
     def moved(self, name: str) -> str:
-        """The full name of a class or function of the same name in another module of the workers, "" if there is none.
+        """The full name of a class or function of the same name in another module of the folder, "" if there is none.
 
         Of a method, its class is looked for.
         """
-        _, rest = self.module_of(name)
-        wanted = next((part for part in rest if part[:1].isupper()), rest[-1] if rest else "")
-        pattern = re.compile(rb"^(?:class|def|async def) " + re.escape(wanted).encode() + rb"\b", re.MULTILINE)
-        for path in self.modules.workspace.python_files((WORKERS,)):
-            if pattern.search(self.modules.workspace.read(path)):
+        wanted, tail = _class_in(name)
+        homes = self._defined_below(_folder(name)).get(wanted, [])
+        found = [f"{home}.{wanted}{tail}" for home in homes]
+        return next((other for other in found if other != name), "")
+
+    def _like_elsewhere(self, name: str) -> str:
+        wanted, tail = _class_in(name)
+        known = self._defined_below(_folder(name))
+        like = difflib.get_close_matches(wanted, known, 1, 0.8)
+        if not like:
+            return ""
+        found = self.find(f"{known[like[0]][0]}.{like[0]}")
+        if tail and found is not None and isinstance(found.node, ast.ClassDef):
+            near = difflib.get_close_matches(tail[1:], [node.name for node in methods(found.node)], 1, 0.6)
+            if not near:
+                return ""
+            tail = f".{near[0]}"
+        return f"{known[like[0]][0]}.{like[0]}{tail}"
+
+    def _defined_below(self, folder: str) -> dict[str, list[str]]:
+        """Classes and functions of the modules below a folder, with the modules; found without parsing."""
+        if folder not in self._defined:
+            found: dict[str, list[str]] = {}
+            for path in self.modules.workspace.python_files((folder,)):
                 home = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-                tail = name.rpartition(f".{wanted}")[2]
-                if f"{home}.{wanted}{tail}" != name:
-                    return f"{home}.{wanted}{tail}"
-        return ""
+                for word in _DEFINED.findall(self.modules.workspace.read(path)):
+                    found.setdefault(word.decode(), []).append(home)
+            self._defined[folder] = found
+        return self._defined[folder]
+
+
+_DEFINED = re.compile(rb"^(?:class|def|async def) (\w+)", re.MULTILINE)
+
+
+def _folder(name: str) -> str:
+    """Where a symbol that left its module is looked for: V2 names among V2's modules, V1 names among all workers."""
+    return f"{WORKERS}/gpu" if name.startswith("vllm.v1.worker.gpu.") else WORKERS
+
+
+def _class_in(name: str) -> tuple[str, str]:
+    """The class or function of a full name, and what follows it."""
+    parts = name.split(".")
+    at = next((index for index, part in enumerate(parts) if part[:1].isupper()), len(parts) - 1)
+    return parts[at], "".join(f".{part}" for part in parts[at + 1 :])
 
 
 def methods(node: ast.ClassDef) -> Iterator[FunctionNode]:
@@ -169,7 +204,9 @@ def parameters(node: FunctionNode, is_method: bool) -> list[Parameter]:
     positional = [*arguments.posonlyargs, *arguments.args]
     missing = len(positional) - len(arguments.defaults)
     found = [
-        Parameter(arg.arg, "positional", _written(arguments.defaults[i - missing] if i >= missing else None), _note(arg))
+        Parameter(
+            arg.arg, "positional", _written(arguments.defaults[i - missing] if i >= missing else None), _note(arg)
+        )
         for i, arg in enumerate(positional)
     ]
     static = any(getattr(decorator, "id", "") == "staticmethod" for decorator in node.decorator_list)
@@ -193,7 +230,7 @@ def _note(argument: ast.arg) -> str | None:
 
 
 def class_fields(source: VllmSource, symbol: Symbol) -> dict[str, str]:
-    """Names that instances of a class have, with the annotation ("" if none): fields, attributes set on self, methods."""
+    """Names that instances of a class have, with the annotation ("" if none): fields, attributes, methods."""
     found: dict[str, str] = {}
     for base in source.bases(symbol):
         found |= class_fields(source, base)
