@@ -16,8 +16,10 @@ from omni_migrate.facts.vllm_source import (
     VllmSource,
     assigned,
     called_name,
+    called_on,
     calls,
     class_fields,
+    is_call_of,
     methods,
     names_in,
     parameters,
@@ -112,10 +114,11 @@ def _called_in(vllm: VllmSource, symbol: Symbol, claim: Claim) -> Verdict:
     if caller is None:
         return False, ("", 0), _absent(vllm, claim.value), vllm.nearest(claim.value)
     for call in calls(caller.node):
-        if called_name(call) == name:
+        if is_call_of(call, name, claim.on):
             return True, (caller.module.path, call.lineno), ast.unparse(call.func), ""
-    others = {called_name(call) for call in calls(caller.node)}
-    return False, caller.place, f"{caller.node.name} doesn't call {name}", _like([name], others)
+    others = {called_name(call) for call in calls(caller.node) if claim.on in ("", called_on(call))}
+    called = f"{claim.on}.{name}" if claim.on else name
+    return False, caller.place, f"{caller.node.name} doesn't call {called}", _like([name], others)
 
 
 def _result_overrides(vllm: VllmSource, symbol: Symbol, claim: Claim) -> Verdict:
@@ -126,7 +129,7 @@ def _result_overrides(vllm: VllmSource, symbol: Symbol, claim: Claim) -> Verdict
         if not isinstance(node, ast.Dict):
             continue
         for index, (key, value) in enumerate(zip(node.keys, node.values, strict=True)):
-            if key is None and isinstance(value, ast.Call) and called_name(value) == name:
+            if key is None and isinstance(value, ast.Call) and is_call_of(value, name, claim.on):
                 before = {key.value for key in node.keys[:index] if isinstance(key, ast.Constant)}
                 after = [ast.unparse(key) for key in node.keys[index + 1 :] if key is not None]
                 place, missing = (caller.module.path, value.lineno), [item for item in claim.over if item not in before]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from omni_migrate.facts.modules import Module, Modules
@@ -265,6 +265,17 @@ def called_name(node: ast.Call) -> str:
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
+def called_on(node: ast.Call) -> str:
+    """The last name of what it is called on: "model_state" of `self.model_state.add_request()`, "" of a function."""
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    return owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+
+
+def is_call_of(node: ast.Call, name: str, on: str) -> bool:
+    """Whether a call is of that name, on what is called `on` if that is given."""
+    return called_name(node) == name and on in ("", called_on(node))
+
+
 def calls(node: ast.AST) -> list[ast.Call]:
     """The calls in a definition, in the order of the text."""
     found = [part for part in ast.walk(node) if isinstance(part, ast.Call)]
@@ -282,13 +293,3 @@ def names_in(node: ast.AST) -> set[str]:
         elif isinstance(part, ast.Constant) and isinstance(part.value, str):
             found.add(part.value)
     return found
-
-
-def lines_called(symbols: Iterable[Symbol], name: str) -> list[tuple[str, int]]:
-    """Path and line of the calls of a name in some definitions."""
-    return [
-        (symbol.module.path, call.lineno)
-        for symbol in symbols
-        for call in calls(symbol.node)
-        if called_name(call) == name
-    ]

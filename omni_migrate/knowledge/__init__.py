@@ -38,7 +38,7 @@ class AdapterSpec:
 
 @dataclass(frozen=True)
 class Claim:
-    """One thing that must hold of an extension point: `kind` and its `value`, and for some kinds a second table.
+    """One thing that must hold of an extension point: its `kind` and `value`; `over` and `on` belong to some kinds.
 
     The kinds are described in hooks.toml and proven by `omni_migrate.facts.extension_points`.
     """
@@ -46,6 +46,7 @@ class Claim:
     kind: str
     value: Any
     over: tuple[str, ...] = ()
+    on: str = ""
 
 
 @dataclass(frozen=True)
@@ -155,9 +156,11 @@ def _hook(entry: Mapping[str, Any]) -> HookSpec:
 
 
 def _claim(table: Mapping[str, Any]) -> Claim:
-    rest = {key: value for key, value in table.items() if key != "over"}
+    rest = {key: value for key, value in table.items() if key not in ("over", "on")}
     ((kind, value),) = rest.items()
-    return Claim(kind, tuple(value) if isinstance(value, list) else value, tuple(table.get("over", ())))
+    return Claim(
+        kind, tuple(value) if isinstance(value, list) else value, tuple(table.get("over", ())), table.get("on", "")
+    )
 
 
 def _merged(known: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:

@@ -60,7 +60,10 @@ EVERY = spec(
             Claim("result_overrides", f"{RUNNER_NAME}.Runner.execute_model", ("input_ids", "inputs_embeds")),
         ],
     ),
-    (f"{STATE_NAME}.ModelState.add_request", [Claim("called_in", f"{RUNNER_NAME}.Runner.add_requests")]),
+    (
+        f"{STATE_NAME}.ModelState.add_request",
+        [Claim("called_in", f"{RUNNER_NAME}.Runner.add_requests", on="model_state")],
+    ),
     (
         f"{STATE_NAME}.DefaultState.add_request",
         [Claim("calls_with", {"name": "positions_of", "arguments": 2})],
@@ -160,8 +163,15 @@ def test_the_data_uses_known_kinds_only_and_this_test_has_them_all() -> None:
             "self.model_state.add_request(0, data)",
             "self.model_state.add_requested(0, data)",
             "is called in Runner.add_requests",
-            "add_requests doesn't call add_request",
+            "add_requests doesn't call model_state.add_request",
             "add_requested",
+        ),
+        (
+            "self.model_state.add_request(0, data)",
+            "self.other_state.add_request(0, data)",
+            "is called in Runner.add_requests",
+            "add_requests doesn't call model_state.add_request",
+            "",
         ),
         (
             '            "inputs_embeds": None,\n            **self.model_state.prepare_inputs(1, 2),\n',
