@@ -22,8 +22,13 @@ ROWS: list[tuple[str, tuple[str, ...], str]] = [
     ("Text generation", (f"{SAME}[plain]", f"{SAME}[noop]"), ""),
     (
         "Multimodal input (image, video, audio)",
-        (f"{SAME}[mimo]", f"{SAME}[mrope]"),
-        "Features reach the position and preprocess hooks. A model with a real multimodal encoder is not tested yet.",
+        (
+            f"{MEANING}test_images_decide_the_tokens_of_the_requests_that_have_some",
+            f"{MEANING}test_an_image_that_is_cut_into_chunks_is_seen_whole",
+            f"{SAME}[mimo]",
+        ),
+        "Images, through vLLM's own processor and encoder path, with and without hooks. Video and audio take the same "
+        "path and are not run; their metadata reaches the position hook of `mrope`.",
     ),
     ("Multimodal output", (f"{MEANING}test_multimodal_outputs_are_split_by_request",), "tensor, list and dict"),
     (

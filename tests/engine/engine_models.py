@@ -434,5 +434,7 @@ def name_as_published_v2() -> None:
 
 def register() -> None:
     """Make the tiny models known to vLLM by their class names."""
-    for model in MODELS:
+    from engine_vision import TinySeeingTalker, TinySeeingThinker
+
+    for model in (*MODELS, TinySeeingThinker, TinySeeingTalker):
         ModelRegistry.register_model(model.__name__, model)

@@ -124,15 +124,19 @@ def build_request(scenario: Scenario, index: int) -> tuple[dict[str, Any], Any]:
     from vllm import SamplingParams
 
     length = scenario.lengths[index]
+    images = pictures(index) if scenario.images else []
+    tokens = length + sum(image.shape[1] for image in images)
     generator = torch.Generator().manual_seed(100 + index)
     info: dict[str, Any] = {}
     if scenario.text:
-        info["text"] = {"states": torch.randn(length + 5, HIDDEN, generator=generator)}
+        info["text"] = {"states": torch.randn(tokens + 5, HIDDEN, generator=generator)}
     embeds = None
     if scenario.prompt_embeds and index % 2 == 0:
         embeds = torch.randn(length, HIDDEN, generator=generator)
         info["overlaid"] = True
     extra = dict(scenario.extra_args) if index % 2 else {}
+    if images:
+        info["overlaid"] = True
     if index in scenario.seeded:
         extra["tts_local_seed"] = 1000 + index
     if scenario.kv_transfer and index % 2:
@@ -148,7 +152,21 @@ def build_request(scenario: Scenario, index: int) -> tuple[dict[str, Any], Any]:
     if scenario.codes_from:
         rows = [row for step in DONE[scenario.codes_from]["outputs"][str(index)] for row in step["codes.audio"]]
         prompt = [16 * book + code for row in rows if min(row) >= 0 for book, code in enumerate(row)]
-    return {"prompt_token_ids": prompt}, parameters
+    if not images:
+        return {"prompt_token_ids": prompt}, parameters
+    from engine_vision import IMAGE_TOKEN
+
+    prompt[1:1] = [IMAGE_TOKEN] * len(images)
+    return {"prompt_token_ids": prompt, "multi_modal_data": {"image": images}}, parameters
+
+
+def pictures(index: int) -> list[Any]:
+    """No, one or two images of different sizes for a request."""
+    import torch
+    from engine_vision import CHANNELS, WIDTH
+
+    generator = torch.Generator().manual_seed(500 + index)
+    return [torch.randn(CHANNELS, 3 + index + i, WIDTH, generator=generator) for i in range(index % 3)]
 
 
 def carry(info: dict[str, Any], embeds: Any, extra: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ ROOMY = {"lengths": (17, 30, 13, 25, 6), "max_tokens": 40, "chunk": 8}
 CHUNKED = ("one-token tail", "mixed batch")
 MTP = ("mtp", "mtp with several rows")
 RESUMED = ("preempted", "resumed")
+SEEN = ("encoded", "images embedded")
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Scenario:
     text: bool = True
     prompt_embeds: bool = False
     features: bool = False
+    images: bool = False
     seeded: tuple[int, ...] = ()
     extra_args: dict[str, Any] = field(default_factory=dict)
     hf_config: dict[str, Any] = field(default_factory=dict)
@@ -91,6 +93,13 @@ SCENARIOS = (
     Scenario("mrope-linear", "TinyMRopeLinear", (*CHUNKED, "grid metadata"), features=True, hf_config=MROPE),
     Scenario("xdrope", "TinyXDRope", CHUNKED, hf_config=MROPE),
     Scenario("mimo", "MiMoAudioForConditionalGeneration", ("request id attached", "features attached"), features=True),
+    Scenario("seeing", "TinySeeingThinker", (*CHUNKED, *SEEN), images=True),
+    Scenario("seeing-unchunked", "TinySeeingThinker", SEEN, images=True, chunk=0),
+    Scenario("seeing-nothing", "TinySeeingThinker", CHUNKED),
+    Scenario("seeing-talker", "TinySeeingTalker", (*CHUNKED, *MTP, *SEEN), images=True),
+    Scenario("seeing-talker-unchunked", "TinySeeingTalker", (*MTP, *SEEN), images=True, chunk=0),
+    Scenario("seeing-crowded", "TinySeeingTalker", (*MTP, *SEEN, *RESUMED), images=True, **CROWDED),
+    Scenario("seeing-roomy", "TinySeeingTalker", (*MTP, *SEEN), images=True, **ROOMY),
     Scenario("finished", "TinyFinished", ("on_requests_finished", "preprocess_batch", "boundaries")),
     Scenario(
         "prefix", "TinyTalker", ("mtp", "prefix hit"), lengths=(40, 41, 60, 33), chunk=0, prefix_caching=True, rounds=2
