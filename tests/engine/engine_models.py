@@ -317,6 +317,23 @@ class TinyFinished(TinyTalker):
         return super().forward(*args, **kwargs)
 
 
+class TinyDrafted(TinyTalker):
+    """Decodes spans of several tokens, which speculative decoding makes; the next position is all it goes by."""
+
+    def preprocess(self, input_ids, input_embeds=None, **info):
+        if info["_omni_is_prefill"]:
+            return super().preprocess(input_ids, input_embeds, **info)
+        span, computed, prompt_len = input_ids.shape[0], info["_omni_num_computed_tokens"], info["_omni_prompt_len"]
+        see("decode span of several", span > 1)
+        record(who(info), "preprocess", computed, prompt_len, False, span)
+        embeds = self.embed_input_ids(input_ids)
+        return input_ids, embeds, {"mtp_inputs": (embeds * 0, embeds * 0)} if span == 1 else {}
+
+    def talker_mtp(self, input_ids, inputs_embeds, last_talker_hidden, text_step, **kwargs):
+        _, codes = super().talker_mtp(input_ids, inputs_embeds, last_talker_hidden, text_step, **kwargs)
+        return inputs_embeds, codes
+
+
 class TinyFaulty(TinyTalker):
     """Commits the faults that a scenario asks for, at request 1's third decode step."""
 
@@ -402,6 +419,20 @@ class TinyCode2WavHooks(TinyCode2Wav):
         return input_ids, embeds, {"meta": {"seen": info["_omni_num_computed_tokens"]}}
 
 
+class Guesses:
+    """Drafts for speculative decoding: after an odd token that token twice, which is hardly ever right."""
+
+    def __init__(self, vllm_config):
+        pass
+
+    def load_model(self, model):
+        """There is none."""
+
+    def propose(self, sampled_token_ids, *args, **kwargs):
+        see("guessed", len(sampled_token_ids))
+        return [[tokens[-1]] * 2 if tokens and tokens[-1] % 2 else [] for tokens in sampled_token_ids]
+
+
 MODELS = (
     TinyPlain,
     TinyNoop,
@@ -418,6 +449,7 @@ MODELS = (
     TinyXDRope,
     MiMoAudioForConditionalGeneration,
     TinyFinished,
+    TinyDrafted,
     TinyFaulty,
     TinyRagged,
     TinyCode2Wav,

@@ -1,4 +1,4 @@
-"""Runs scenarios on the real engine and writes what happened as JSON: python engine_run.py v1|v2 OUT WORK [NAME …]
+"""Runs scenarios on the real engine and writes what happened as JSON: engine_run.py v1|v2|unsaid OUT WORK [NAME …]
 
 The process has one runner version; each scenario gets an engine of its own.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from engine_scenarios import BY_NAME, Scenario
+from engine_scenarios import BY_NAME, UNSAID, Scenario
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -40,8 +40,13 @@ SETTINGS = {
 
 def prepare(runner: str, work: Path) -> None:
     """Set vLLM's switches before it is imported; give V2 an active Triton driver that only interprets."""
-    os.environ.update(SETTINGS, VLLM_USE_V2_MODEL_RUNNER="1" if runner == "v2" else "0")
-    if runner == "v2":
+    os.environ.update(SETTINGS)
+    if runner == "unsaid":
+        os.environ.pop("VLLM_USE_V2_MODEL_RUNNER", None)
+        os.environ["VLLM_LOGGING_LEVEL"] = "WARNING"
+    else:
+        os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "1" if runner == "v2" else "0"
+    if runner != "v1":
         os.environ["TRITON_INTERPRET"] = "1"
         from triton.backends import Backend, backends
         from triton.backends.compiler import GPUTarget
@@ -113,6 +118,7 @@ def engine_arguments(scenario: Scenario, work: Path) -> dict[str, Any]:
     }
     if scenario.chunk:
         arguments["long_prefill_token_threshold"] = scenario.chunk
+    arguments |= scenario.engine
     if scenario.kv_transfer:
         arguments["scheduler_cls"] = "vllm_omni.core.sched.scheduler.OmniScheduler"
     return arguments
@@ -398,11 +404,12 @@ def main() -> None:
 
         engine_models.name_as_published_v2()
     engine_models.register()
+    known = BY_NAME | {scenario.name: scenario for scenario in UNSAID}
     for name in names or BY_NAME:
         signal.alarm(SECONDS)
         start, watch.lines = time.perf_counter(), []
         try:
-            result = run(BY_NAME[name], folder)
+            result = run(known[name], folder)
         except Exception as error:
             traceback.print_exc()
             result = {"error": f"{type(error).__name__}: {error}"[:800]}

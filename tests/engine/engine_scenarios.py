@@ -16,6 +16,10 @@ CHUNKED = ("one-token tail", "mixed batch")
 MTP = ("mtp", "mtp with several rows")
 RESUMED = ("preempted", "resumed")
 SEEN = ("encoded", "images embedded")
+GUESSING = {
+    "speculative_config": {"method": "custom_class", "model": "engine_models.Guesses", "num_speculative_tokens": 2}
+}
+"""Speculative decoding of a kind that no vLLM's V2 runner has."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ class Scenario:
     order: tuple[int, ...] = ()
     grow: int = 1
     codes_from: str = ""
+    engine: dict[str, Any] = field(default_factory=dict)
 
 
 SCENARIOS = (
@@ -147,4 +152,11 @@ SCENARIOS = (
     ),
     Scenario("ragged", "TinyRagged", fault="ragged"),
 )
+UNSAID = (
+    Scenario("unsaid", "TinyTalker", (*CHUNKED, *MTP), prompt_embeds=True),
+    Scenario("unsaid-guessing", "TinyPlain", (*CHUNKED, "guessed"), text=False, engine=GUESSING),
+    Scenario("unsaid-drafted", "TinyDrafted", ("mtp", "decode span of several"), engine=GUESSING),
+    Scenario("unsaid-undrafted", "TinyDrafted", ("mtp",)),
+)
+"""For an engine that is not told which runner to use: all is there for V2, or a feature is asked for that V2 lacks."""
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}

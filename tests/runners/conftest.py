@@ -39,6 +39,9 @@ def make_hooks() -> Callable[..., Any]:
 
     def build(model: Any, **options: Any) -> OmniHooks:
         model_config = options.pop("model_config", {})
+        model_config |= {
+            name: options.pop(name) for name in ("parallel_config", "speculative_config") if name in options
+        }
         buffer = torch.zeros(32, HIDDEN)
         return Hooks(model, config(**model_config), torch.device("cpu"), torch.float32, buffer, 8, **options)
 

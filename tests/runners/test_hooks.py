@@ -88,6 +88,28 @@ def test_a_decode_span_of_two_is_neither_batched_nor_mtp(make_hooks):
     assert hooks.model.calls[-1]["_omni_is_prefill"] is False
 
 
+def test_a_position_whose_draft_was_rejected_is_prepared_anew(make_hooks):
+    hooks = make_hooks(Talker())
+    prefill(hooks, "a")
+    step(hooks, [("a", 3, 4, 4)], ids=[50, 51, 52], drafts={"a": [51, 52]})
+    done = step(hooks, [("a", 1, 5, 4)], ids=[61])
+    assert [call["ids"] for call in hooks.model.calls[1:]] == [[50, 51, 52], [61]]
+    assert done.fed[:, 0].tolist() == [161]
+    output = hooks.get_model_runner_output("base", done.hidden)
+    assert output["multimodal_outputs"][0]["hidden"].shape == (1, HIDDEN)
+    again = step(hooks, [("a", 6, 0, 4)], ids=[10, 11, 12, 13, 50, 61], preempted=["a"], resumed=["a"])
+    assert again.fed[:, 0].tolist() == [10, 11, 12, 13, 50, 161]
+
+
+def test_what_would_go_wrong_in_silence_is_refused_by_name(make_hooks):
+    with pytest.raises(ValueError, match="Talker has a talker MTP, whose feedback cannot cross pipeline ranks"):
+        make_hooks(Talker(), parallel_config=SimpleNamespace(pipeline_parallel_size=2))
+    with pytest.raises(ValueError, match="Talker has hooks or outputs per token, which V2 does not support"):
+        make_hooks(Talker(), speculative_config=object(), v2=True)
+    make_hooks(Talker(), speculative_config=object())
+    make_hooks(Quiet(), speculative_config=object(), v2=True, parallel_config=SimpleNamespace(pipeline_parallel_size=2))
+
+
 def test_stale_phase_keys_of_a_payload_do_not_reach_a_hook(make_hooks):
     hooks = make_hooks(Talker())
     stale = {"_omni_is_prefill": False, "_omni_prompt_len": 0, "_omni_num_computed_tokens": 77}
