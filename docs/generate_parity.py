@@ -45,7 +45,8 @@ ROWS: list[tuple[str, tuple[str, ...], str]] = [
     (
         "XD-RoPE",
         (f"{ENGINE}/test_engine_same.py::test_nothing_is_logged_but_the_missing_xd_rope",),
-        "vLLM has none from 0.30 on: one logged line, and the model's M-RoPE positions are used.",
+        "On 0.28 the scenario `xdrope-four` runs four dimensions. vLLM has none from 0.30 on: one logged line, and the "
+        "model's M-RoPE positions are used.",
     ),
     (
         "Talker MTP",

