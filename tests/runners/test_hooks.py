@@ -518,6 +518,6 @@ def test_outputs_of_a_device_are_copied_on_one_stream_of_their_own(make_hooks, m
     monkeypatch.setattr(torch, "get_device_module", lambda device: device_module)
     monkeypatch.setattr(module, "HostCopy", lambda value, device, stream: (value, device, stream))
     hooks = make_hooks(Talker())
-    hooks.device = torch.device("meta")
+    hooks.device, hooks._on_host = torch.device("meta"), False
     assert hooks._start_copy(["a"]) == (["a"], device_module, "stream")
     assert hooks._start_copy(["b"])[2] == "stream" and streams == ["stream"]
