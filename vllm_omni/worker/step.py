@@ -52,11 +52,11 @@ def build_rows(
     spans: Iterable[int],
     computed: Iterable[int],
     prompt_lens: Iterable[int],
-    prepared: Iterable[int],
+    lost: Iterable[int],
 ) -> list[Row]:
-    """Rows in batch order; `prepared` is the number of tokens of each request that have been prepared so far."""
+    """Rows in batch order; `lost` is the number of leading tokens of each whose KV a preemption took."""
     rows, start = [], 0
-    for req_id, span, done, prompt_len, seen in zip(req_ids, spans, computed, prompt_lens, prepared, strict=True):
+    for req_id, span, done, prompt_len, seen in zip(req_ids, spans, computed, prompt_lens, lost, strict=True):
         end = start + span
         rows.append(Row(req_id, start, end, done, prompt_len, min(span, seen - done) if seen > done else 0))
         start = end
