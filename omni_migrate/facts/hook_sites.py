@@ -97,10 +97,15 @@ def find_hook_sites(
     `runners` are the tree's runner classes (`find_runners`); the files of the V1 ones and of their bases are looked at
     wherever they stand, and those of the V2 ones are not.
     """
+    return sites_of_files(modules, specs, package, v1_files(modules, package, runners))
+
+
+def sites_of_files(modules: Modules, specs: Sequence[HookSpec], package: str, paths: Iterable[str]) -> list[HookSite]:
+    """The hook sites of some files, by path and line."""
     names = _Names(specs)
     word = re.compile(rb"\b(?:" + b"|".join(re.escape(name).encode() for name in sorted(names.words)) + rb")\b")
     found: list[HookSite] = []
-    for path in v1_files(modules, package, runners):
+    for path in paths:
         if not word.search(modules.workspace.read(path)):
             continue
         module = modules.get(path)
