@@ -7,6 +7,7 @@ What differs is found by rules about what V1 does and V2 does not; no rule knows
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -20,6 +21,8 @@ from omni_migrate.knowledge import HookSpec, common_words, model_states
 from omni_migrate.report.findings import Finding, Severity
 
 MROPE_METHOD = "get_mrope_input_positions"
+_FORCED = b"use_v2_model_runner = False"
+_NAMES_V2 = re.compile(rb"""["']v2["']|\buse_v2_model_runner\b""")
 # What says how many tokens a row has in the step, and what says where its prompt ends.
 _SPAN_WORDS = ("num_scheduled_tokens", "query_start_loc", "query_len", "query_lens")
 _PROMPT_WORDS = ("prompt_len", "prefill_len", "num_prompt_tokens", "is_prefill", "is_prefilling")
@@ -29,7 +32,7 @@ _FORK_LINES = 40
 
 @dataclass(frozen=True)
 class HookPort:
-    """One hook on V2. `status`: "ported", "different" (a finding says in what) or "missing"; `sites` are on the V2 side."""
+    """One hook on V2. `status`: "ported", "different" (a finding says in what) or "missing"; `sites` are V2's."""
 
     hook: str
     status: str
@@ -38,16 +41,17 @@ class HookPort:
 
 @dataclass
 class V2Port:
-    """A port as it stands in the tree. `states` are its model-state classes; `files` every module of it."""
+    """A port as it stands in the tree. `states` are its model-state classes; `files` every module of it.
+
+    `skipped` maps a capability that V2 asks for by another name to the models that only have V1's.
+    """
 
     runners: tuple[RunnerClass, ...]
     states: tuple[RunnerClass, ...]
     files: tuple[str, ...]
     hooks: tuple[HookPort, ...] = ()
     findings: tuple[Finding, ...] = ()
-    skipped: Mapping[str, tuple[str, ...]] = field(
-        default_factory=dict
-    )  # capability -> models that V2 doesn't ask for it
+    skipped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def find_v2_port(
@@ -82,10 +86,12 @@ def _files(modules: Modules, package: str, classes: Iterable[RunnerClass]) -> li
     waiting = sorted(found)
     while waiting:
         module = modules.get(waiting.pop())
-        for node in ast.walk(module.tree) if module is not None else ():
+        if module is None:
+            continue
+        for node in ast.walk(module.tree):
             if not isinstance(node, (ast.Import, ast.ImportFrom)):
                 continue
-            for imported in module.resolve_import(node).values():  # type: ignore[union-attr]
+            for imported in module.resolve_import(node).values():
                 for name in (imported.module, f"{imported.module}.{imported.name}"):
                     base = name.replace(".", "/")
                     for path in (f"{base}.py", f"{base}/__init__.py"):
@@ -104,8 +110,9 @@ class _Checks:
         self.modules, self.specs, self.package, self.port, self.v1 = modules, specs, package, port, v1
         self.names = {spec.id: spec for spec in specs}
         self.v2 = sites_of_files(modules, specs, package, port.files)
-        self.parsed = [module for path in port.files if (module := modules.get(path)) is not None]
-        self.words = set().union(*(names_in(module.tree) for module in self.parsed)) if self.parsed else set()
+        parsed = [module for path in port.files if (module := modules.get(path)) is not None]
+        self.functions = [function for module in parsed for function in _functions(module)]
+        self.words = set().union(*(names_in(module.tree) for module in parsed)) if parsed else set()
         self.skipped: dict[str, tuple[str, ...]] = {}
 
     def findings(self) -> Iterator[Finding]:
@@ -136,6 +143,12 @@ class _Checks:
             if spec.id not in on_v1:
                 continue
             sites = tuple(site for site in self.v2 if site.hook == spec.id) or tuple(self._evidence(spec))
+            if not sites:
+                sites = tuple(
+                    HookSite(found.path, found.line, 0, spec.id, "probe", found.symbol, found.symbol)
+                    for found in findings
+                    if found.rule == "v2-renamed-capability" and found.symbol in spec.names.get("capabilities", ())
+                )
             status = "missing" if not sites else "different" if spec.id in differing else "ported"
             if spec.id == "prompt-embeds-overlay" and any(found.rule == "v2-no-overlay" for found in findings):
                 status, sites = "missing", ()
@@ -151,16 +164,17 @@ class _Checks:
     def _evidence(self, spec: HookSpec) -> Iterator[HookSite]:
         """Where a port names the hook in a form of its own, or overrides what serves it."""
         names = {name.rpartition(".")[2] for words in spec.names.values() for name in words} - common_words()
-        for module in self.parsed:
-            for scope, function in _functions(module.tree):
-                if function.name in spec.ported_by and scope:
-                    symbol = f"{scope}.{function.name}"
-                    yield HookSite(module.path, function.lineno, 0, spec.id, "override", symbol, function.name)
-                for node in ast.walk(function) if names & self.words else ():
-                    name = _name_of(node)
-                    if name in names:
-                        symbol = ".".join(filter(None, (scope, function.name)))
-                        yield HookSite(module.path, getattr(node, "lineno", 0), 0, spec.id, "read", symbol, name)
+        for function in self.functions:
+            path, symbol = function.path, function.symbol
+            if function.node.name in spec.ported_by and function.scope:
+                yield HookSite(path, function.node.lineno, 0, spec.id, "override", symbol, function.node.name)
+            for node in function.nodes if names & function.names else ():
+                name = _name_of(node)
+                if name in names:
+                    yield HookSite(path, getattr(node, "lineno", 0), 0, spec.id, "read", symbol, name)
+            for name, line in _asked_of_model(function) if spec.ported_by else ():
+                if name in spec.ported_by:
+                    yield HookSite(path, line, 0, spec.id, "call", symbol, name)
 
     def missing(self, hooks: Sequence[HookPort]) -> Iterator[Finding]:
         path, line, name = self._home()
@@ -185,45 +199,48 @@ class _Checks:
         capabilities = {name for spec in self.specs for name in spec.names.get("capabilities", ())}
         probed_v1 = {site.name for site in self.v1 if site.role in ("probe", "call")} & capabilities
         asked: dict[str, tuple[str, int, str]] = {}
-        for module in self.parsed:
-            for scope, function in _functions(module.tree):
-                for name, line in _asked_of_model(function):
-                    asked.setdefault(name, (module.path, line, f"{scope}.{function.name}" if scope else function.name))
-        pairs = []
+        for function in self.functions:
+            for name, line in _asked_of_model(function):
+                asked.setdefault(name, (function.path, line, function.symbol))
+        pairs: dict[str, str] = {}  # V2's name -> V1's
         for name in asked:
-            if name in capabilities or name.startswith("__"):
-                continue
-            like = [old for old in sorted(probed_v1 - set(asked)) if _is_renaming(old, name)]
-            pairs += [(old, name) for old in like[:1]]
+            like = [old for old in probed_v1 - set(asked) if _is_renaming(old, name)]
+            if like and name not in capabilities:
+                pairs[name] = min(like, key=lambda old: (len(old), old))
         if not pairs:
             return
-        census = take_census(
-            self.modules.workspace, self.package, {name for pair in pairs for name in pair}, common=common_words()
-        )
-        for old, new in pairs:
-            models = _answering_only(census, old, new)
-            if models:
-                path, line, symbol = asked[new]
-                self.skipped[old] = tuple(models)
-                yield Finding(
-                    path, line, "v2-renamed-capability", Severity.ERROR, old,
-                    f"{symbol} asks the model for {new} where V1 asks for {old}; silently skipped: {', '.join(models)}",
-                    f"ask for {old}, or give these models {new}",
-                )  # fmt: skip
+        every = {*pairs, *pairs.values()}
+        census = take_census(self.modules.workspace, self.package, every, common=common_words())
+        skipped = {new: models for new, old in pairs.items() if (models := _answering_only(census, old, new))}
+        told: set[str] = set()
+        for new in sorted(skipped, key=len):
+            old, models = pairs[new], skipped[new]
+            if new in told:
+                continue
+            # what goes by the same renaming and is missed by the same models, is the same fault
+            also = [x for x in skipped if x.startswith(f"{new}_") and set(skipped[x]) <= set(models)]
+            told |= set(also)
+            self.skipped[old] = tuple(models)
+            path, line, symbol = asked[new]
+            more = f" (and so for {', '.join(sorted(also))})" if also else ""
+            yield Finding(
+                path, line, "v2-renamed-capability", Severity.ERROR, old,
+                f"{symbol} asks the model for {new} where V1 asks for {old}{more}; "
+                f"silently skipped: {', '.join(models)}",
+                f"ask for {old}, or give these models {new}",
+            )  # fmt: skip
 
     def _overlay(self) -> Iterator[Finding]:
         """Prompt embeddings that are kept and never laid over the step's."""
         if not any(site.hook == "prompt-embeds-overlay" for site in self.v1):
             return
         kept: tuple[str, int, str] | None = None
-        for module in self.parsed:
-            for scope, function in _functions(module.tree):
-                symbol = f"{scope}.{function.name}" if scope else function.name
-                named = [node for node in ast.walk(function) if (_name_of(node) or "").startswith("prompt_embeds")]
-                if named and _writes_embeddings(function):
-                    return
-                for node in named:
-                    kept = kept or (module.path, getattr(node, "lineno", function.lineno), symbol)
+        for function in self.functions:
+            named = [node for node in function.nodes if (_name_of(node) or "").startswith("prompt_embeds")]
+            if named and _writes_embeddings(function):
+                return
+            for node in named:
+                kept = kept or (function.path, getattr(node, "lineno", function.node.lineno), function.symbol)
         path, line, symbol = kept or self._home()
         first = next(site for site in self.v1 if site.hook == "prompt-embeds-overlay")
         yield Finding(
@@ -240,13 +257,13 @@ class _Checks:
         if not lost:
             return
         failing, losing = self._models_with_mrope_keywords(set(lost))
-        path, line, symbol = self._home()
-        for module in self.parsed:
-            for scope, function in _functions(module.tree):
-                for node in ast.walk(function):
-                    if _name_of(node) == MROPE_METHOD and (path, line, symbol) == self._home():
-                        path, line = module.path, getattr(node, "lineno", 0)
-                        symbol = f"{scope}.{function.name}" if scope else function.name
+        asking = [
+            (function.path, getattr(node, "lineno", 0), function.symbol)
+            for function in self.functions
+            for node in function.nodes
+            if _name_of(node) == MROPE_METHOD
+        ]
+        path, line, symbol = max(asking) if asking else self._home()
         told = [f"{name} requires {', '.join(words)}" for name, words in failing.items()]
         told += [f"{name} goes without {', '.join(words)}" for name, words in losing.items()]
         yield Finding(
@@ -257,7 +274,8 @@ class _Checks:
 
     def _models_with_mrope_keywords(self, lost: set[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
         """Model classes whose method cannot be called without some of the keywords, and those that only miss them."""
-        failing, losing = {}, {}
+        failing: dict[str, list[str]] = {}
+        losing: dict[str, list[str]] = {}
         for path in self.modules.mentioning({f"def {MROPE_METHOD}"}, f"{self.package}/{MODELS_FOLDER}"):
             module = self.modules.get(path)
             for name, node in sorted(module.classes.items()) if module is not None else ():
@@ -271,16 +289,14 @@ class _Checks:
 
     def _phase(self) -> Iterator[Finding]:
         """Rows routed as prefill or decode by the length of their span."""
-        for module in self.parsed:
-            for scope, function in _functions(module.tree):
-                for node in _by_length(function):
-                    yield Finding(
-                        module.path, node.lineno, "v2-phase-by-length", Severity.ERROR,
-                        f"{scope}.{function.name}" if scope else function.name,
-                        f"`{ast.unparse(node)}` takes a row for prefill or decode by its length: "
-                        "the last chunk of a prompt may have one token",
-                        "compare the computed tokens with the prompt's length",
-                    )  # fmt: skip
+        for function in self.functions:
+            for node in _by_length(function):
+                yield Finding(
+                    function.path, node.lineno, "v2-phase-by-length", Severity.ERROR, function.symbol,
+                    f"`{ast.unparse(node)}` takes a row for prefill or decode by its length: "
+                    "the last chunk of a prompt may have one token",
+                    "compare the computed tokens with the prompt's length",
+                )  # fmt: skip
 
     def _kwargs(self) -> Iterator[Finding]:
         """Keywords that V1's forward gets and V2's doesn't."""
@@ -289,10 +305,10 @@ class _Checks:
         keys = {name for hook in ids if hook in self.names for name in self.names[hook].names.get("keys", ())}
         on_v2 = self._forward_keys()
         path, line, symbol = self._home()
-        for module in self.parsed:
-            for scope, function in _functions(module.tree):
-                if function.name == "prepare_inputs" and scope in {state.name for state in self.port.states}:
-                    path, line, symbol = module.path, function.lineno, f"{scope}.prepare_inputs"
+        states = {state.name for state in self.port.states}
+        for function in self.functions:
+            if function.node.name == "prepare_inputs" and function.scope in states:
+                path, line, symbol = function.path, function.node.lineno, function.symbol
         for name in sorted({site.name for site in given} & keys):
             if name not in on_v2:
                 first = next(site for site in given if site.name == name)
@@ -304,20 +320,18 @@ class _Checks:
 
     def _forward_keys(self) -> set[str]:
         """Words in what builds the model's inputs: prepare_inputs, what it calls, and what fills `model_inputs`."""
-        every: dict[str, list[FunctionNode]] = {}
-        for module in self.parsed:
-            for _, function in _functions(module.tree):
-                every.setdefault(function.name, []).append(function)
-        reached: set[str] = {"prepare_inputs"}
-        reached |= {name for name, nodes in every.items() if any(_fills_model_inputs(node) for node in nodes)}
+        every: dict[str, list[_Function]] = {}
+        for function in self.functions:
+            every.setdefault(function.node.name, []).append(function)
+        reached = {"prepare_inputs", *(f.node.name for f in self.functions if _fills_model_inputs(f))}
         waiting = list(reached)
         words: set[str] = set()
         while waiting:
-            for node in every.get(waiting.pop(), ()):
-                words |= {text for text in map(_text, ast.walk(node)) if text is not None}
-                words |= {word.arg for call in _calls(node) for word in call.keywords if word.arg is not None}
-                called = {called_name(call) for call in _calls(node)} & every.keys() - reached
-                if not _runs_a_step(node):
+            for function in every.get(waiting.pop(), ()):
+                words |= {text for text in map(_text, function.nodes) if text is not None}
+                words |= {word.arg for call in function.calls for word in call.keywords if word.arg is not None}
+                if function.node.name not in ("execute_model", "sample_tokens"):
+                    called = {called_name(call) for call in function.calls} & every.keys() - reached
                     reached |= called
                     waiting += called
         return words
@@ -333,8 +347,9 @@ class _Checks:
             removing = methods["remove_request"]
             dropped = sorted(stores & _owners_called(removing))
             if dropped and "finished_req_ids" not in names_in(removing):
+                symbol = f"{state.name}.remove_request"
                 yield Finding(
-                    state.path, removing.lineno, "v2-lost-on-preemption", Severity.ERROR, f"{state.name}.remove_request",
+                    state.path, removing.lineno, "v2-lost-on-preemption", Severity.ERROR, symbol,
                     f"drops what {', '.join(dropped)} holds of a request; vLLM calls it for preempted requests too, "
                     "and adds them again as new: what the model had made of the payload is lost",
                     "key the store by request id and drop only the step's finished_req_ids",
@@ -342,28 +357,25 @@ class _Checks:
 
     def _refusals(self) -> Iterator[Finding]:
         """What is refused or falls back because of V2."""
-        for module in self.parsed:
-            for scope, function in _functions(module.tree):
-                yield from self._refused_in(module, scope, function, "")
-        words = {"use_v2_model_runner", "model_runner"}
-        for path in self.modules.mentioning(words, self.package):
-            if path in self.port.files or f"/{MODELS_FOLDER}/" in path:
-                continue
+        for function in self.functions:
+            yield from self._refused_in(function, "")
+        for path in self.modules.mentioning({"NotImplementedError", _FORCED.decode()}, self.package):
             data = self.modules.workspace.read(path)
-            if b"NotImplementedError" not in data and b"use_v2_model_runner = False" not in data:
+            refuses = b"NotImplementedError" in data and _NAMES_V2.search(data)
+            forces = _FORCED in data and "/worker/" in path
+            if path in self.port.files or not (refuses or forces):
                 continue
             found = self.modules.get(path)
-            for scope, function in _functions(found.tree) if found is not None else ():
-                yield from self._refused_in(found, scope, function, "v2")  # type: ignore[arg-type]
+            for function in _functions(found) if found is not None else ():
+                yield from self._refused_in(function, "v2")
 
-    def _refused_in(self, module: Module, scope: str, function: FunctionNode, about: str) -> Iterator[Finding]:
-        for node in ast.walk(function):
+    def _refused_in(self, function: _Function, about: str) -> Iterator[Finding]:
+        for node in function.nodes:
             if not isinstance(node, ast.If):
                 continue
             tested = ast.unparse(node.test)
             if about and about not in tested:
                 continue
-            symbol = f"{scope}.{function.name}" if scope else function.name
             for statement in node.body:
                 raised = statement.exc if isinstance(statement, ast.Raise) else None
                 if raised is not None and "NotImplementedError" in ast.unparse(raised):
@@ -373,40 +385,64 @@ class _Checks:
                 else:
                     continue
                 yield Finding(
-                    module.path, statement.lineno, "v2-refused", Severity.WARNING, symbol, text,
+                    function.path, statement.lineno, "v2-refused", Severity.WARNING, function.symbol, text,
                     "these stages stay on V1",
                 )  # fmt: skip
 
     def _forks(self) -> Iterator[Finding]:
         """Overrides of a step that repeat vLLM's in place of calling it."""
-        for runner in self.port.runners:
-            module = self.modules.get(runner.path)
-            for function in methods_of(module.classes[runner.name]) if module is not None else ():
-                lines = (function.end_lineno or function.lineno) - function.lineno + 1
-                calls_super = any(
-                    called_name(call) == function.name and "super()" in ast.unparse(call.func)
-                    for call in _calls(function)
-                )
-                if function.name == "execute_model" and lines > _FORK_LINES and not calls_super:
-                    yield Finding(
-                        runner.path, function.lineno, "v2-forked-method", Severity.NOTE, f"{runner.name}.{function.name}",
-                        f"{lines} lines in place of vLLM's own step, which is never called",
-                        "what vLLM changes in its step has to be carried over by hand",
-                    )  # fmt: skip
+        runners = {(runner.path, runner.name) for runner in self.port.runners}
+        for function in self.functions:
+            node = function.node
+            if node.name != "execute_model" or (function.path, function.scope) not in runners:
+                continue
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > _FORK_LINES and not any(_is_super_call(call, node.name) for call in function.calls):
+                yield Finding(
+                    function.path, node.lineno, "v2-forked-method", Severity.NOTE, function.symbol,
+                    f"{lines} lines in place of vLLM's own step, which is never called",
+                    "what vLLM changes in its step has to be carried over by hand",
+                )  # fmt: skip
 
 
-def _functions(tree: ast.Module) -> Iterator[tuple[str, FunctionNode]]:
-    """Functions and methods with the class around them."""
-    for node in tree.body:
+def _is_super_call(call: ast.Call, name: str) -> bool:
+    return called_name(call) == name and "super()" in ast.unparse(call.func)
+
+
+@dataclass(frozen=True, eq=False)
+class _Function:
+    """A function or method, walked once: `nodes` are all that is in it, `names` every name, attribute and text."""
+
+    path: str
+    scope: str
+    node: FunctionNode
+    nodes: tuple[ast.AST, ...]
+    names: frozenset[str]
+
+    @property
+    def symbol(self) -> str:
+        return f"{self.scope}.{self.node.name}" if self.scope else self.node.name
+
+    @property
+    def calls(self) -> list[ast.Call]:
+        return [node for node in self.nodes if isinstance(node, ast.Call)]
+
+
+def _functions(module: Module) -> Iterator[_Function]:
+    """The functions and methods of a module."""
+    for node in module.tree.body:
+        inner: list[FunctionNode] = list(methods_of(node)) if isinstance(node, ast.ClassDef) else []
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield "", node
-        elif isinstance(node, ast.ClassDef):
-            for function in methods_of(node):
-                yield node.name, function
+            inner = [node]
+        scope = node.name if isinstance(node, ast.ClassDef) else ""
+        for function in inner:
+            nodes = tuple(ast.walk(function))
+            yield _Function(module.path, scope, function, nodes, frozenset(filter(None, map(_word, nodes))))
 
 
-def _calls(node: ast.AST) -> list[ast.Call]:
-    return [part for part in ast.walk(node) if isinstance(part, ast.Call)]
+def _word(node: ast.AST) -> str | None:
+    """What a name, an attribute or a text says."""
+    return node.id if isinstance(node, ast.Name) else _name_of(node)
 
 
 def _text(node: ast.AST) -> str | None:
@@ -423,9 +459,9 @@ def _is_model(node: ast.AST) -> bool:
     return name == "model"
 
 
-def _asked_of_model(function: FunctionNode) -> Iterator[tuple[str, int]]:
+def _asked_of_model(function: _Function) -> Iterator[tuple[str, int]]:
     """Names that a function asks of a model by getattr, hasattr or an attribute, with the line."""
-    for node in ast.walk(function):
+    for node in function.nodes if "model" in function.names else ():
         if isinstance(node, ast.Call) and called_name(node) in ("getattr", "hasattr") and len(node.args) >= 2:
             name = _text(node.args[1])
             if name is not None and _is_model(node.args[0]):
@@ -435,10 +471,9 @@ def _asked_of_model(function: FunctionNode) -> Iterator[tuple[str, int]]:
 
 
 def _is_renaming(old: str, new: str) -> bool:
-    """Whether one name is the other with words added in front or behind: talker_mtp and mtp."""
-    return old != new and any(
-        f"_{long}_".startswith(f"_{short}_") or f"_{long}_".endswith(f"_{short}_")
-        for long, short in ((old, new), (new, old))
+    """Whether one name is the other with words in front, or with V2's mark behind: talker_mtp and mtp."""
+    return (
+        old.endswith(f"_{new}") or new.endswith(f"_{old}") or re.fullmatch(f"{re.escape(old)}_\\w*v2", new) is not None
     )
 
 
@@ -448,9 +483,9 @@ def _answering_only(census: Census, old: str, new: str) -> list[str]:
     return sorted({model.name for model in census.answering(old) if (model.name, model.path) not in has_new})
 
 
-def _writes_embeddings(function: FunctionNode) -> bool:
+def _writes_embeddings(function: _Function) -> bool:
     """Whether a function writes into a tensor that is named after embeddings."""
-    for node in ast.walk(function):
+    for node in function.nodes:
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
             target: ast.AST = node.value
         elif isinstance(node, ast.Call) and called_name(node) in ("copy_", "index_copy_", "masked_scatter_"):
@@ -464,48 +499,51 @@ def _writes_embeddings(function: FunctionNode) -> bool:
     return False
 
 
-def _by_length(function: FunctionNode) -> Iterator[ast.Compare]:
+def _by_length(function: _Function) -> Iterator[ast.Compare]:
     """Comparisons of a span's length with one that decide alone what a row is."""
-    spans = {
-        target.id
-        for node in ast.walk(function)
-        if isinstance(node, ast.Assign) and _mentions(node.value, _SPAN_WORDS)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    phased = {
-        target.id
-        for node in ast.walk(function)
-        if isinstance(node, ast.Assign) and _mentions(node.value, _PROMPT_WORDS)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    if not any("mtp" in name or "preprocess" in name or "decode" in name for name in names_in(function)):
+    about_phase = any("mtp" in name or "preprocess" in name or "decode" in name for name in function.names)
+    compared = [node for node in function.nodes if isinstance(node, ast.Compare) and _with_one(node)]
+    if not about_phase or not compared:
         return
+    spans, phased = _assigned_from(function, _SPAN_WORDS), _assigned_from(function, _PROMPT_WORDS)
     guarded: set[ast.AST] = set()
-    for node in ast.walk(function):
+    for node in function.nodes:
         # beside a test of the phase, the length decides nothing alone
         if isinstance(node, (ast.BoolOp, ast.IfExp)):
             test = node if isinstance(node, ast.BoolOp) else node.test
-            if _mentions(test, _PROMPT_WORDS) or any(getattr(part, "id", "") in phased for part in ast.walk(test)):
+            if _mentions(test, _PROMPT_WORDS) or phased & names_in(test):
                 guarded |= set(ast.walk(node))
-    for node in ast.walk(function):
-        if isinstance(node, ast.Compare) and node not in guarded and len(node.ops) == 1:
-            left, right = node.left, node.comparators[0]
-            is_span = (isinstance(left, ast.Name) and left.id in spans) or (
-                not isinstance(left, ast.Name) and _mentions(left, _SPAN_WORDS)
-            )
-            if is_span and isinstance(right, ast.Constant) and right.value == 1:
-                yield node
+    for compare in compared:
+        left = compare.left
+        is_span = left.id in spans if isinstance(left, ast.Name) else _mentions(left, _SPAN_WORDS)
+        if is_span and compare not in guarded:
+            yield compare
 
 
-def _mentions(node: ast.AST, words: Sequence[str]) -> bool:
-    return any(name.startswith(tuple(words)) for name in names_in(node))
+def _with_one(node: ast.Compare) -> bool:
+    right = node.comparators[0]
+    return len(node.ops) == 1 and isinstance(right, ast.Constant) and right.value == 1
 
 
-def _fills_model_inputs(function: FunctionNode) -> bool:
+def _assigned_from(function: _Function, words: tuple[str, ...]) -> set[str]:
+    """Locals that are assigned from an expression that names one of the words."""
+    return {
+        target.id
+        for node in function.nodes
+        if isinstance(node, ast.Assign) and _mentions(node.value, words)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def _mentions(node: ast.AST, words: tuple[str, ...]) -> bool:
+    """Whether an expression has a name that begins with one of the words."""
+    return any(name.startswith(words) for name in names_in(node))
+
+
+def _fills_model_inputs(function: _Function) -> bool:
     """Whether a function puts keys into a dictionary called `model_inputs`."""
-    for node in ast.walk(function):
+    for node in function.nodes if "model_inputs" in function.names else ():
         owner: ast.AST | None = None
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
             owner = node.value
@@ -514,10 +552,6 @@ def _fills_model_inputs(function: FunctionNode) -> bool:
         if isinstance(owner, ast.Name) and owner.id == "model_inputs":
             return True
     return False
-
-
-def _runs_a_step(function: FunctionNode) -> bool:
-    return function.name in ("execute_model", "sample_tokens")
 
 
 def _owners_called(function: FunctionNode) -> set[str]:
