@@ -26,6 +26,7 @@ from omni_migrate.facts.vllm_source import (
 )
 from omni_migrate.knowledge import Claim, ExtensionPoint, HookSpec
 from omni_migrate.plan.workspace import Workspace
+from omni_migrate.report.findings import Finding, Severity
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,18 @@ def _prove_point(spec: HookSpec, point: ExtensionPoint, vllm: VllmSource) -> Ite
     for claim in point.claims:
         holds, place, found, nearest = _PROVERS[claim.kind](vllm, symbol, claim)
         yield proof(_text(claim), holds, place, found, nearest)
+
+
+def proof_findings(proofs: Iterable[Proof]) -> list[Finding]:
+    """An error for each claim that is relied on and doesn't hold; paths are vLLM's, line 0 where there is no place."""
+    return [
+        Finding(
+            proof.path, proof.line, "extension-point", Severity.ERROR, proof.symbol,
+            f"{proof.claim}: {proof.found} ({proof.hook})", f"nearest: {proof.nearest}" if proof.nearest else "",
+        )
+        for proof in proofs
+        if proof.relied_on and not proof.holds
+    ]  # fmt: skip
 
 
 # What a prover gives: whether the claim holds, where to look, what is there, and what comes nearest.

@@ -16,6 +16,7 @@ from omni_migrate.facts.modules import Module, Modules
 from omni_migrate.facts.runners import RunnerClass
 from omni_migrate.facts.sites import dispatched_hook
 from omni_migrate.knowledge import HookSpec, common_words, hook_places
+from omni_migrate.report.findings import Finding, Severity
 
 ADAPTERS_FOLDER = "worker/adapters/"
 # What the runner is called in a method of its own, and in an adapter's.
@@ -97,10 +98,15 @@ def find_hook_sites(
     `runners` are the tree's runner classes (`find_runners`); the files of the V1 ones and of their bases are looked at
     wherever they stand, and those of the V2 ones are not.
     """
+    return sites_of_files(modules, specs, package, v1_files(modules, package, runners))
+
+
+def sites_of_files(modules: Modules, specs: Sequence[HookSpec], package: str, paths: Iterable[str]) -> list[HookSite]:
+    """The hook sites of some files, by path and line."""
     names = _Names(specs)
     word = re.compile(rb"\b(?:" + b"|".join(re.escape(name).encode() for name in sorted(names.words)) + rb")\b")
     found: list[HookSite] = []
-    for path in v1_files(modules, package, runners):
+    for path in paths:
         if not word.search(modules.workspace.read(path)):
             continue
         module = modules.get(path)
@@ -142,6 +148,17 @@ def dead_definitions(modules: Modules, sites: Sequence[HookSite], package: str) 
             if path not in homes and re.search(rb"\b" + name.encode() + rb"\b", data):
                 used.add(name)
     return [site for site in unused if site.name not in used]
+
+
+def dead_hook_findings(dead: Iterable[HookSite]) -> list[Finding]:
+    """A note for each hook that nothing calls."""
+    return [
+        Finding(
+            site.path, site.line, "dead-hook", Severity.NOTE, f"{site.symbol}.{site.name}",
+            f"{site.name} is defined and nothing in the package calls it", "delete it, or call it where its work is done",
+        )
+        for site in dead
+    ]  # fmt: skip
 
 
 def _is_delegate(module: Module | None, site: HookSite) -> bool:

@@ -84,6 +84,7 @@ class HookSpec:
     points: tuple[ExtensionPoint, ...]
     owners: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     chosen: tuple[str, ...] = ()
+    ported_by: tuple[str, ...] = ()
 
 
 NAME_KINDS = (
@@ -136,13 +137,19 @@ def hook_places() -> tuple[str, ...]:
 
 
 @cache
+def model_states() -> frozenset[str]:
+    """Qualified classes of vLLM that the model state of a V2 port extends."""
+    return frozenset(read_toml("hooks.toml")["model_states"])
+
+
+@cache
 def hooks() -> tuple[HookSpec, ...]:
     """The hooks in the order of the data: RFC-005's thirteen, then what grew since."""
     return tuple(map(_hook, read_toml("hooks.toml")["hook"]))
 
 
 def _hook(entry: Mapping[str, Any]) -> HookSpec:
-    values = {key: value for key, value in entry.items() if key not in ("v1", "v2", "chosen")}
+    values = {key: value for key, value in entry.items() if key not in ("v1", "v2", "chosen", "ported_by")}
     names = {kind: tuple(words) for kind, words in entry["v1"].items() if kind != "owners"}
     owners = {name: tuple(words) for name, words in entry["v1"].get("owners", {}).items()}
     unknown = sorted({*names} - {*NAME_KINDS})
@@ -152,7 +159,8 @@ def _hook(entry: Mapping[str, Any]) -> HookSpec:
         ExtensionPoint(point["symbol"], point["versions"], point["why"], tuple(map(_claim, point["claims"])))
         for point in entry["v2"]
     )
-    return HookSpec(**values, names=names, points=points, owners=owners, chosen=tuple(entry.get("chosen", ())))
+    chosen, ported_by = tuple(entry.get("chosen", ())), tuple(entry.get("ported_by", ()))
+    return HookSpec(**values, names=names, points=points, owners=owners, chosen=chosen, ported_by=ported_by)
 
 
 def _claim(table: Mapping[str, Any]) -> Claim:
