@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import torch
 
 from vllm_omni.worker import binding
-from vllm_omni.worker.adapters import DefaultModelRunnerAdapter, ModelAdapterRegistry
-from vllm_omni.worker.adapters.base import MtpBatch, hook_error, naming
+from vllm_omni.worker.hook_adapters import DefaultModelRunnerAdapter, ModelAdapterRegistry
+from vllm_omni.worker.hook_adapters.base import MtpBatch, hook_error, naming
 from vllm_omni.worker.host_copy import FinishedCopy, HostCopy, copy_to_host
 from vllm_omni.worker.kv_transfer import KVTransferManager
 from vllm_omni.worker.request_store import RequestStore

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from vllm_omni.worker.adapters.base import AdapterHost, DefaultModelRunnerAdapter, MtpBatch, naming
-from vllm_omni.worker.adapters.registry import ModelAdapterRegistry
 from vllm_omni.worker.binding import TALKER_MTP_NAMES, first_attribute
+from vllm_omni.worker.hook_adapters.base import AdapterHost, DefaultModelRunnerAdapter, MtpBatch, naming
+from vllm_omni.worker.hook_adapters.registry import ModelAdapterRegistry
 from vllm_omni.worker.step import Row
 
 DEFAULT_OUTPUT_KEY = ("codes", "audio")
