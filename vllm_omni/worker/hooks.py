@@ -446,9 +446,10 @@ class OmniHooks:
             from vllm_omni.worker.async_output import OmniAsyncOutput
 
             copy = None if payloads is None else self._start_copy(payloads)
-            return OmniAsyncOutput(base_output, copy, self.kv_extracted)
+            return OmniAsyncOutput(base_output, copy, self.kv_extracted, self.generation)
         payloads = None if payloads is None else copy_to_host(payloads)
-        return binding.runner_output(base_output, **binding.output_fields(payloads, self.kv_extracted))
+        fields = binding.output_fields(payloads, self.kv_extracted, self.generation)
+        return binding.runner_output(base_output, **fields)
 
     def _payloads(self, hidden_states: torch.Tensor | None) -> list[dict[str, Any]]:
         """One flat dict of device tensors per row; empty for a row without new tokens."""
