@@ -216,7 +216,9 @@ def _construct(edit: _Edit, found: _Construction, choice: V2Choice) -> Refusal |
     call = statement.value
     given = [ast.unparse(argument) for argument in call.args] if isinstance(call, ast.Call) else []
     if given != [f"{receiver}.vllm_config", f"{receiver}.device"] or getattr(call, "keywords", None):
-        return Refusal("the model runner is built with other arguments than the config and the device", statement.lineno)
+        return Refusal(
+            "the model runner is built with other arguments than the config and the device", statement.lineno
+        )
     first, last = statement.lineno, statement.end_lineno or statement.lineno
     indent = edit.margin(statement)
     lines = [line.rstrip("\r\n") for line in edit.lines[first - 1 : last]]
