@@ -40,9 +40,9 @@ def carry_prefill_tokens(source: str, wrapper: str) -> str:
         value = [k for k in call.keywords if _taken_from(k) == origin][-1].value
         line, column = value.end_lineno or 0, value.end_col_offset or 0
         inserted.append((line, column, f"{FIELD}={origin}.{FIELD}"))
-    for number, column, text in sorted(inserted, reverse=True):
-        line = lines[number - 1].encode()
-        before, after = line[:column].decode(), line[column:].decode()
+    for number, at, text in sorted(inserted, reverse=True):
+        encoded = lines[number - 1].encode()
+        before, after = encoded[:at].decode(), encoded[at:].decode()
         code = after.split("#")[0].strip()
         begins = before.lstrip().count("=") == 1 and not before.lstrip().startswith(("(", wrapper))
         if begins and code in ("", ","):

@@ -162,7 +162,8 @@ def _guard(edit: _Edit, tree: ast.Module, worker: ast.ClassDef, found: _Construc
     message = f'"OMNI {worker.name} forces v1 model runner: %s", reason'
     asked = f"{receiver}.use_v2_model_runner and (reason := {REASON}({receiver}.vllm_config))"
     guard = block[at - 1] if at else None
-    uses = [n for n in ast.walk(found.method) if _is_attribute(n, receiver, "use_v2_model_runner")]
+    attributes = [n for n in ast.walk(found.method) if isinstance(n, ast.Attribute)]
+    uses = [n for n in attributes if _is_attribute(n, receiver, "use_v2_model_runner")]
     if not uses:
         if not any(isinstance(n, ast.Name) and n.id == "logger" for n in ast.walk(tree)):
             return Refusal(f"{worker.name} has no logger to say why V1 runs", found.statement.lineno)

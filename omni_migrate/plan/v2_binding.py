@@ -66,6 +66,8 @@ class _Reader:
             imports[names["decoder"]] = decoder
         tests, archs = self._connectors(imports)
         text = "\n".join(module.text for module in self.worker)
+        if f"{names['flatten']}(" in text:
+            imports[names["flatten"]] = self._home(names["flatten"])
         return BindingFacts(
             imports=imports,
             payload_fields=self._payload_fields(),
@@ -127,11 +129,12 @@ class _Reader:
     def _talker_key(self) -> str | tuple[str, ...]:
         """Where the V1 runner puts MTP's codes unless the model says: a probe's default, or the key that it writes."""
         for node in self._nodes:
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "getattr" and len(node.args) == 3:
-                if getattr(node.args[1], "value", None) == self.names["talker_key"]:
-                    default = ast.literal_eval(node.args[2])
-                    if default is not None:
-                        return tuple(default) if isinstance(default, tuple) else str(default)
+            if not isinstance(node, ast.Call) or getattr(node.func, "id", "") != "getattr" or len(node.args) != 3:
+                continue
+            if getattr(node.args[1], "value", None) == self.names["talker_key"]:
+                default = ast.literal_eval(node.args[2])
+                if default is not None:
+                    return tuple(default) if isinstance(default, tuple) else str(default)
         for node in self._nodes:
             if isinstance(node, ast.FunctionDef) and node.name in self.names["talker_method"]:
                 written = [n for n in ast.walk(node) if isinstance(n, ast.Dict) and len(n.keys) == 1]
@@ -142,10 +145,11 @@ class _Reader:
 
     def _kv_metadata(self) -> str:
         """How the V1 runner asks a model for the metadata of a KV transfer: "", `id` alone, or with `tokens`."""
-        for node in self._nodes:
-            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == self.names["kv_metadata"]:
-                return "tokens" if any(k.arg == "num_computed_tokens" for k in node.keywords) else "id"
-        return ""
+        named, method = [n for n in self._nodes if isinstance(n, ast.Call)], self.names["kv_metadata"]
+        calls = [node for node in named if getattr(node.func, "attr", "") == method]
+        if any(keyword.arg == "num_computed_tokens" for node in calls for keyword in node.keywords):
+            return "tokens"
+        return "id" if calls else ""
 
     def _connectors(self, imports: dict[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """On what the V1 runners set up a connector: functions of the model's configuration, names of models."""
@@ -190,9 +194,10 @@ def _conditions(function: ast.FunctionDef, called: str) -> Iterator[ast.expr]:
 def _assigned_strings(function: ast.FunctionDef, name: str) -> set[str]:
     """The strings of a set that a function assigns to a name."""
     for node in ast.walk(function):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Set):
-            if any(getattr(target, "id", "") == name for target in node.targets):
-                return {str(e.value) for e in node.value.elts if isinstance(e, ast.Constant)}
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Set):
+            continue
+        if any(getattr(target, "id", "") == name for target in node.targets):
+            return {str(e.value) for e in node.value.elts if isinstance(e, ast.Constant)}
     return set()
 
 
@@ -214,6 +219,7 @@ def write_binding(facts: BindingFacts) -> bytes:
         "DECODER": _decoder(facts),
         "CACHED": _cached(facts, names["decoder"]),
         "PAYLOADS": _PAYLOADS_OF_TENSORS if facts.tensors_only else "",
+        "FLATTEN": f"{names['flatten']}(outputs)" if names["flatten"] in facts.imports else "outputs",
         "RUNNER_OUTPUT": names["runner_output"],
         "REASONS": _reasons(facts),
         "KV_MANAGER": names["kv_manager"],

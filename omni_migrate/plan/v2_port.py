@@ -58,7 +58,7 @@ class V2Port:
 
     def phase(self, number: int) -> None:
         """Apply one phase to the workspace; what is there already stays."""
-        for path in phase_modules(self.package)[number] if number in phase_modules(self.package) else ():
+        for path in phase_modules(self.package).get(number, ()):
             self._create(path, self.files[path], number)
         if number == 1:
             self._create(binding_path(self.package), self.binding, number)

@@ -17,6 +17,7 @@ from vllm_omni.engine.payloads import (
     deserialize_prompt_embeds,
 )
 from vllm_omni.model_executor.models.output_templates import OmniOutput
+from vllm_omni.worker.step import flatten
 
 __all__ = [
     "TALKER_MTP_NAMES",
@@ -25,6 +26,7 @@ __all__ = [
     "RequestPayload",
     "cached_payloads",
     "first_attribute",
+    "flatten_outputs",
     "output_fields",
     "request_payload",
     "runner_output",
@@ -74,6 +76,11 @@ def cached_payloads(cached_requests: Any) -> dict[str, dict[str, Any]]:
     if not updates:
         return {}
     return {req_id: deserialize_additional_information(update) for req_id, update in updates.items()}
+
+
+def flatten_outputs(outputs: dict[str, Any]) -> dict[str, Any]:
+    """A model's multimodal outputs by the names under which they leave: nested ones are joined with dots."""
+    return flatten(outputs)
 
 
 def output_fields(

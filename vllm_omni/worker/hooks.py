@@ -20,7 +20,7 @@ from vllm_omni.worker.hook_adapters.base import MtpBatch, hook_error, naming
 from vllm_omni.worker.host_copy import FinishedCopy, HostCopy, copy_to_host
 from vllm_omni.worker.kv_transfer import KVTransferManager
 from vllm_omni.worker.request_store import RequestStore
-from vllm_omni.worker.step import Row, SplitError, build_rows, flatten, set_phase, split_by_request
+from vllm_omni.worker.step import Row, SplitError, build_rows, set_phase, split_by_request
 
 logger = logging.getLogger("vllm_omni.worker")
 
@@ -460,7 +460,7 @@ class OmniHooks:
             outputs = {"model_outputs": outputs}
         num_tokens = rows[-1].end if hidden_states is None else hidden_states.shape[0]
         try:
-            payloads = split_by_request(flatten(outputs or {}), rows, num_tokens)
+            payloads = split_by_request(binding.flatten_outputs(outputs or {}), rows, num_tokens)
         except SplitError as error:
             raise hook_error(self.model, "forward", [row.req_id for row in rows], error) from error
         for i, row in enumerate(rows):
