@@ -29,4 +29,4 @@ test-mutants: $(ENGINE)/installed ## Plant faults in the runners and check that 
 	$(ENGINE_RUN) tests/mutants/run_mutants.py
 
 bench-engine: $(ENGINE)/installed ## Time the in-tree runners next to vLLM's own, on an idle machine
-	OMP_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind $(ENGINE_RUN) benchmarks/bench_runners.py --json build/bench_runners.json
+	OMP_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind $(ENGINE_RUN) benchmarks/bench_runners.py --batches 1 4 16 64 256 --json build/bench_runners.json

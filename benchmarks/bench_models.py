@@ -53,7 +53,20 @@ class BenchTalker(TinyTalker):
         return {"hidden_states": {"last": hidden_states[-1:]}}
 
 
+class BenchBatchedTalker(BenchTalker):
+    """The same talker, which prepares all decode rows of a step in one call."""
+
+    def preprocess_decode_batch(self, input_ids, req_infos):
+        updates, steps = [], []
+        for info in req_infos:
+            decoded, text = info["meta"].get("decoded", 0), info["text"]["states"]
+            steps.append(text[(info["_omni_prompt_len"] + decoded) % text.shape[0]])
+            updates.append({"meta": {"decoded": decoded + 1}})
+        last = torch.cat([info["hidden_states"]["last"] for info in req_infos])
+        return input_ids, self.embed_input_ids(input_ids), last, torch.stack(steps), updates
+
+
 def register() -> None:
     """Make them known to vLLM."""
-    for model in (BenchPlain, BenchNoop, BenchTalker):
+    for model in (BenchPlain, BenchNoop, BenchTalker, BenchBatchedTalker):
         ModelRegistry.register_model(model.__name__, model)

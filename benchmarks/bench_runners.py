@@ -32,7 +32,7 @@ def build(arch: str, worker: str | None, batch: int, steps: int, work: Path) -> 
     scenario = Scenario(f"{arch}-{worker}", arch, max_seqs=batch, chunk=0)
     arguments = engine_arguments(scenario, work) | {
         "max_num_batched_tokens": max(64, batch * PROMPT),
-        "num_gpu_blocks_override": batch * (-(-(PROMPT + steps) // 32) + 1) + 8,
+        "num_gpu_blocks_override": max(24, batch * (-(-(PROMPT + steps) // 32) + 1) + 8),
         "max_model_len": 512,
     }
     arguments.pop("worker_cls")
@@ -81,6 +81,36 @@ def measure(engines: dict[str, Any], batch: int, steps: int, rounds: int) -> dic
     return cost
 
 
+def dispatch_us(llm: Any, batch: int) -> float:
+    """What calling adapters takes of a decode step, in microseconds: the same calls, of functions that do nothing."""
+    core = llm.llm_engine.engine_core.engine_core
+    hooks = core.model_executor.driver_worker.worker.model_runner.omni
+    calls = {name: [_nothing] * len(methods) for name, methods in hooks._calls.items()}
+    start, times = time.perf_counter(), 20_000
+    for _ in range(times):
+        for name in ("fixup_decode_positions", "preprocess", "postprocess"):
+            for call in calls[name]:
+                call(None, None, None, None, None)
+        for _ in range(batch):
+            for call in calls["enrich_request_info"]:
+                call(None, None, None, None, None)
+    return (time.perf_counter() - start) / times * 1e6
+
+
+def _nothing(*_: Any) -> None:
+    pass
+
+
+def growth(report: dict[str, Any]) -> None:
+    """What a row more costs (least squares over the batches), and the largest batch to the smallest."""
+    sizes = [int(size) for size in report["batches"]]
+    for name in ("plain", "no hook", "talker", "talker, batched"):
+        cost = [report["batches"][str(size)][name]["ms"][0] for size in sizes]
+        added = [report["batches"][str(size)][name]["added_us"][0] for size in sizes]
+        slope = statistics.linear_regression(sizes, added).slope
+        print(f"{name:15s} adds {slope:6.2f} us a row; batch {sizes[-1]} to {sizes[0]}: {cost[-1] / cost[0]:.2f} times")
+
+
 def quartiles(values: list[float]) -> list[float]:
     """Median, first and third quartile."""
     low, middle, high = statistics.quantiles(values, n=4)
@@ -120,6 +150,7 @@ def main() -> None:
             "plain": build("BenchPlain", None, batch, given.steps, work),
             "no hook": build("BenchNoop", worker, batch, given.steps, work),
             "talker": build("BenchTalker", worker, batch, given.steps, work),
+            "talker, batched": build("BenchBatchedTalker", worker, batch, given.steps, work),
         }
         if not PUBLISHED:
             engines["no omni"] = build("BenchPlain", worker, batch, given.steps, work)
@@ -130,12 +161,20 @@ def main() -> None:
             added = [(value - base) * 1e3 for base, value in zip(cost["plain"], values, strict=True)]
             figures[name] = {"ms": quartiles(values), "speed": quartiles(ratios), "added_us": quartiles(added)}
             print(
-                f"batch {batch:4d} {name:8s} ms/step {figures[name]['ms']} to plain {figures[name]['speed']} "
+                f"batch {batch:4d} {name:15s} ms/step {figures[name]['ms']} to plain {figures[name]['speed']} "
                 f"added us {figures[name]['added_us']}",
                 flush=True,
             )
+        if not PUBLISHED:
+            figures["dispatch_us"] = dispatch_us(engines["talker"], batch)
+            share = figures["dispatch_us"] / figures["talker"]["added_us"][0]
+            print(
+                f"batch {batch:4d} adapter dispatch {figures['dispatch_us']:.2f} us, {share:.1%} of what a talker adds"
+            )
         report["batches"][str(batch)] = figures
         del engines
+    if len(given.batches) > 1:
+        growth(report)
     if given.json:
         given.json.parent.mkdir(parents=True, exist_ok=True)
         given.json.write_text(json.dumps(report, indent=1))

@@ -8,19 +8,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from omni_migrate.background import begin
-from omni_migrate.checks.comments import comments
-from omni_migrate.checks.names import names
-from omni_migrate.checks.parses import parses
-from omni_migrate.checks.resolves import resolves
-from omni_migrate.checks.stable import stable
-from omni_migrate.checks.untouched import untouched
+from omni_migrate.checks.verify import verify
 from omni_migrate.config import Config, load_config
-from omni_migrate.errors import InputError, VerificationError
+from omni_migrate.errors import InputError
 from omni_migrate.facts.census import Census, take_census
 from omni_migrate.facts.modules import Modules
 from omni_migrate.facts.runners import RunnerClass
 from omni_migrate.facts.sites import Site
 from omni_migrate.knowledge import AdapterSpec, adapters, common_words, model_interface
+from omni_migrate.plan.adapter_files import template_comments
 from omni_migrate.plan.extraction import PHASES, PLATFORM_PHASE, Extractor, moved_lines
 from omni_migrate.plan.phases import Phase, Plan
 from omni_migrate.plan.test_files import TESTS
@@ -29,6 +25,7 @@ from omni_migrate.plan.workspace import Workspace
 from omni_migrate.report.findings import FileChange, Finding, Report, Severity
 from omni_migrate.request import ExtractRequest
 from omni_migrate.sources import Source, resolve
+from omni_migrate.writing import refuse_unwritable, write_plan
 
 if TYPE_CHECKING:
     from omni_migrate.plan.extraction import Move
@@ -55,7 +52,7 @@ def run(request: ExtractRequest) -> Report:
 def _run(request: ExtractRequest) -> Report:
     source = resolve(request.source, cwd=request.cwd, progress=request.progress, package=PACKAGE)
     writes = not (request.dry_run or request.check or request.list_sites)
-    _refuse_unwritable(request, source, writes)
+    refuse_unwritable(request, source, writes)
     config = load_config(source.root)
     specs = adapters(config.adapters)
     _refuse_unknown(request, specs)
@@ -72,23 +69,8 @@ def _run(request: ExtractRequest) -> Report:
     plan = Plan("RFC-003", ()) if listing or blocked or not run_.claimed else run_.plan()
     if plan.phases:
         run_.verify(plan)
-    written = _write(request, source, plan) if writes else ""
+    written = write_plan(request, source, plan) if writes else ""
     return run_.report(plan, written)
-
-
-def _refuse_unwritable(request: ExtractRequest, source: Source, writes: bool) -> None:
-    """Say before any work that the result could not be written."""
-    if not writes or request.output is not None:
-        return
-    if source.checkout is None:
-        raise InputError(f"{source.spec}: not a git checkout, so it is not changed: pass --dry-run or --output DIR")
-    from omni_migrate.plan.apply import recover
-
-    recover(source.root)  # a run that was killed while it wrote leaves a journal, and must not count as a dirty tree
-    if not request.allow_dirty:
-        from omni_migrate.plan.git import refuse_dirty
-
-        refuse_dirty(source.checkout)
 
 
 def _refuse_unknown(request: ExtractRequest, specs: Sequence[AdapterSpec]) -> None:
@@ -99,23 +81,6 @@ def _refuse_unknown(request: ExtractRequest, specs: Sequence[AdapterSpec]) -> No
     outside = [number for number in request.phases if number not in PHASES]
     if outside:
         raise InputError(f"--phase {outside[0]}: RFC-003 has phases 1 to {max(PHASES)}")
-
-
-def _write(request: ExtractRequest, source: Source, plan: Plan) -> str:
-    """Write the plan where the request says; what was written, for the summary."""
-    from omni_migrate.plan.apply import apply_in_place, apply_to_output
-
-    if request.output is not None:
-        apply_to_output(source.root, plan.net_changes(), request.cwd / request.output)
-        return f"the whole tree into {request.output}"
-    if request.branch is not None:
-        from omni_migrate.plan.git import commit_phases
-
-        assert source.checkout is not None
-        commits = commit_phases(source.checkout, source.root, plan, request.branch)
-        return f"branch {request.branch}: {len(commits)} commits"
-    apply_in_place(source.root, plan.net_changes())
-    return f"{len(plan.net_changes())} files in place"
 
 
 class _Run:
@@ -213,39 +178,17 @@ class _Run:
 
     def verify(self, plan: Plan) -> None:
         """Hold the result to every check; raises VerificationError naming the rule and the site."""
-        changes = plan.net_changes()
-        before, after = Workspace(self.source.root), self.modules.workspace
-        found = parses(changes)
-        if not found:
-            resolved = begin(lambda: resolves(before, after, [change.path for change in changes]))
-            found = [
-                *names(changes),
-                *comments([change for change in changes if not change.path.startswith(TESTS)], self._generated()),
-                *self._untouched(changes),
-                *stable(lambda: self._again(plan)),
-                *resolved(),
-            ]
-        if found:
-            first = found[0]
-            more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-            raise VerificationError(
-                f"{first.rule}: {first.path}:{first.line}: {first.message}{more}; nothing was written. "
-                "This is a fault of omni-migrate: please report it"
-            )
-
-    def _generated(self) -> frozenset[str]:
-        """Comments that the adapter package's own files bring."""
-        from omni_migrate.plan.adapter_files import template_comments
-
-        return template_comments()
-
-    def _untouched(self, changes: Iterable[FileChange]) -> list[Finding]:
-        found: list[Finding] = []
-        for change in changes:
-            if change.before is not None and change.path in self.original:
-                touched = self.extractor.touched(change.path, change.before)
-                found.extend(untouched(change.path, change.before, change.after, touched))
-        return found
+        verify(
+            plan,
+            Workspace(self.source.root),
+            self.modules.workspace,
+            generated_comments=template_comments(),
+            own_files=TESTS,
+            edited={
+                change.path: self.extractor.touched for change in plan.net_changes() if change.path in self.original
+            },
+            again=lambda: self._again(plan),
+        )
 
     def _again(self, plan: Plan) -> tuple[FileChange, ...]:
         """What the same phases would change in the result."""

@@ -9,8 +9,8 @@ from omni_migrate.progress import Progress, SilentProgress
 
 
 @dataclass(frozen=True)
-class ExtractRequest:
-    """One `extract-adapters` run. `source` None is the checkout around `cwd`; empty `phases` or `only` is all."""
+class WriteRequest:
+    """A run that may write. `source` None is the checkout around `cwd`; empty `phases` is all."""
 
     source: str | None
     cwd: Path
@@ -18,8 +18,14 @@ class ExtractRequest:
     output: Path | None = None
     branch: str | None = None
     allow_dirty: bool = False
-    only: tuple[str, ...] = ()
     phases: tuple[int, ...] = ()
-    list_sites: bool = False
     check: bool = False
     progress: Progress = field(default_factory=SilentProgress)
+
+
+@dataclass(frozen=True)
+class ExtractRequest(WriteRequest):
+    """One `extract-adapters` run. Empty `only` is every adapter."""
+
+    only: tuple[str, ...] = ()
+    list_sites: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from vllm.v1.outputs import ModelRunnerOutput
 
@@ -20,8 +20,11 @@ class OmniModelRunnerOutput(ModelRunnerOutput):
 
     multimodal_outputs: list[dict[str, Any]] | None = None
     kv_extracted_req_ids: list[str] | None = None
+    OMNI_DEFAULTS: ClassVar = {"multimodal_outputs": None, "kv_extracted_req_ids": None}
 
     @classmethod
     def from_base(cls, base: ModelRunnerOutput, **omni: Any) -> OmniModelRunnerOutput:
         """A copy of `base`, which may be vLLM's shared empty output, with omni's fields."""
-        return cls(**{**vars(base), **omni})
+        output = cls.__new__(cls)  # not through __init__: this runs in every step
+        output.__dict__.update(cls.OMNI_DEFAULTS, **vars(base), **omni)
+        return output

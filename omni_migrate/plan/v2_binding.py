@@ -219,7 +219,7 @@ def write_binding(facts: BindingFacts) -> bytes:
         "DECODER": _decoder(facts),
         "CACHED": _cached(facts, names["decoder"]),
         "PAYLOADS": _PAYLOADS_OF_TENSORS if facts.tensors_only else "",
-        "FLATTEN": f"{names['flatten']}(outputs)" if names["flatten"] in facts.imports else "outputs",
+        "FLATTEN": f"{names['flatten']}(outputs)" if names["flatten"] in facts.imports else "dict(outputs)",
         "RUNNER_OUTPUT": names["runner_output"],
         "REASONS": _reasons(facts),
         "KV_MANAGER": names["kv_manager"],

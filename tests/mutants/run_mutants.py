@@ -48,14 +48,19 @@ MUTANTS = (
     Mutant("resumed request taken for an update", STORE, "if req_id in self._preempted:", "if False:"),
     Mutant("resident key not cloned", STORE, "item.detach().clone() if", "item.detach() if"),
     Mutant("merge replaces groups", STORE, "if not isinstance(inner, dict):", "if True:"),
-    Mutant("record loses a row", STORE, "self._pending_start = position", "self._pending_start = position + 1"),
+    Mutant(
+        "record loses a row",
+        STORE,
+        "record.add_span(position, embeds[index]",
+        "record.add_span(position + 1, embeds[index]",
+    ),
     Mutant("stale phase keys win", HOOKS, "        set_phase(info, row)\n", ""),
     Mutant("wrong overlay offset", HOOKS, "part = embeds[row.computed : row.computed + n]", "part = embeds[:n]"),
     Mutant("fed embeddings not recorded", HOOKS, "self._record_inputs(input_ids, embeds)", "pass"),
     Mutant("progress not noted", HOOKS, "if end > state.prepared:", "if False:"),
     Mutant("replayed tokens put out again", HOOKS, "            if start == row.end:\n", "            if False:\n"),
     Mutant("kv read after the step only", HOOKS, "self.kv_extracted = done or None", "self.kv_extracted = None"),
-    Mutant("async copy aliases the step", HOOKS, "return FinishedCopy(payloads)", "return _Alias(payloads)"),
+    Mutant("async copy aliases the step", HOOKS, "own=self._on_host)", "own=False)"),
     Mutant("generated_len counts the replay", HOOKS, "state.prepared + 1", "row.computed"),
     Mutant(
         "mtp for every row",
@@ -81,7 +86,12 @@ MUTANTS = (
         "new_ids, new_embeds, _ = self.model",
         "new_ids, new_embeds, u = self.model",
     ),
-    Mutant("mtp embeddings not written", TALKER, "inputs_embeds[first : first + n].copy_(embeds[:n])", "pass"),
+    Mutant(
+        "mtp embeddings not written",
+        TALKER,
+        "inputs_embeds[first : first + n].copy_(embeds if embeds.shape[0] == n else embeds[:n])",
+        "pass",
+    ),
     Mutant("mtp embeddings in batch order", TALKER, "torch.tensor([row.start for row in rows])", "torch.arange(n)"),
     Mutant("codes of the neighbour", TALKER, "codes.split(1), strict=True", "codes.flip(0).split(1), strict=True"),
     Mutant("one generator for all", TALKER, "and not self.generator_per_row:", "and False:"),
@@ -114,12 +124,6 @@ MUTANTS = (
 )
 
 
-ALIAS = """
-
-class _Alias:
-    def __init__(self, value):
-        self.wait = lambda: value
-"""
 SPARED = (
     "            embeds[span].copy_(new_embeds)\n",
     "            runner.store.merge(row.req_id, u)\n            embeds[span].copy_(new_embeds)\n",
@@ -139,7 +143,7 @@ def plant(mutant: Mutant, folder: Path) -> Path:
         )
     text = text.replace(mutant.old, mutant.new)
     text = text.replace(*SPARED) if "new_embeds, u = " in text else text
-    file.write_text(text + (ALIAS if "_Alias" in text else ""))
+    file.write_text(text)
     return tree
 
 

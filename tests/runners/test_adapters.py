@@ -152,7 +152,7 @@ def test_the_width_of_mtp_may_be_the_models_own(make_hooks):
     model = Talker()
     model.mtp_hidden_size = 6
     (talker,) = [a for a in make_hooks(model).adapters if hasattr(a, "generators")]
-    assert talker.text_step.shape == (8, 6)
+    assert talker.buffers[-1].shape == (8, 6)
 
 
 class Grid:

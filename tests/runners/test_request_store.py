@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from vllm_omni.worker.request_store import COMPACT_AFTER, InputRecord, RequestStore
+from vllm_omni.worker.request_store import KEPT_STEPS, InputLog, InputRecord, RequestStore
 
 
 def live(*req_ids):
@@ -118,30 +118,70 @@ def fed(record, start, end):
     return [(a, b, embeds[:, 0].tolist(), ids.tolist()) for a, b, embeds, ids in record.read(start, end)]
 
 
+def step(log, *rows):
+    """A step of decode rows `(record, position)`, each fed its position, and ten more as its id."""
+    positions = [position for _, position in rows]
+    log.add(
+        [record for record, _ in rows], positions, torch.tensor(positions)[:, None] * 1.0, torch.tensor(positions) + 10
+    )
+
+
 def test_the_record_gives_back_what_was_fed():
-    record = InputRecord()
+    log = InputLog()
+    record, other = InputRecord(log), InputRecord(log)
     record.add_span(0, torch.arange(4.0)[:, None], torch.arange(4))
-    for position in (4, 5):
-        snapshot = torch.tensor([[9.0], [float(position)]])
-        record.add_row(position, snapshot, torch.tensor([0, position + 10]), 1)
-    assert fed(record, 0, 6) == [(0, 4, [0, 1, 2, 3], [0, 1, 2, 3]), (4, 6, [4, 5], [14, 15])]
+    step(log, (other, 90), (record, 4))
+    step(log, (other, 91), (record, 5))
+    step(log, (record, 6))
+    assert fed(record, 0, 7) == [
+        (0, 4, [0, 1, 2, 3], [0, 1, 2, 3]),
+        (4, 6, [4, 5], [14, 15]),
+        (6, 7, [6], [16]),
+    ]
     assert fed(record, 3, 5) == [(3, 4, [3], [3]), (4, 5, [4], [14])]
+    assert fed(other, 0, 100) == [(90, 92, [90, 91], [100, 101])]
 
 
 def test_the_record_knows_what_it_lacks():
-    record = InputRecord()
-    record.add_row(7, torch.tensor([[1.0]]), torch.tensor([1]), 0)
-    record.add_row(9, torch.tensor([[2.0]]), torch.tensor([2]), 0)
+    log = InputLog()
+    record = InputRecord(log)
+    step(log, (record, 7))
+    step(log, (record, 9))
     assert [(a, b) for a, b, *_ in fed(record, 0, 12)] == [(7, 8), (9, 10)]
 
 
-@pytest.mark.parametrize("rows", [1, COMPACT_AFTER, 3 * COMPACT_AFTER + 5])
+def test_spans_that_come_between_decode_rows_are_read_in_order():
+    log = InputLog()
+    record = InputRecord(log)
+    step(log, (record, 0))
+    record.add_span(1, torch.tensor([[1.0]]), torch.tensor([11]))
+    step(log, (record, 2))
+    assert [part[:2] for part in fed(record, 0, 3)] == [(0, 1), (1, 2), (2, 3)]
+
+
+@pytest.mark.parametrize("rows", [1, KEPT_STEPS, 3 * KEPT_STEPS + 5])
 def test_rows_are_copied_out_of_their_steps_and_stay_in_order(rows):
-    record = InputRecord()
+    log = InputLog()
+    record, others = InputRecord(log), [InputRecord(log) for _ in range(49)]
     for position in range(rows):
-        record.add_row(position, torch.full((50, 1), float(position)), torch.full((50,), position), 20)
-        assert len(record._pending) <= COMPACT_AFTER
-    assert sum(fed(record, 0, rows), ())[2::4] and [v for part in fed(record, 0, rows) for v in part[3]] == list(
-        range(rows)
-    )
-    assert all(block[1].untyped_storage().nbytes() <= 4 * COMPACT_AFTER for block in record._blocks)
+        step(log, *((other, position) for other in others), (record, position))
+        assert len(log) < KEPT_STEPS
+    assert [v for part in fed(record, 0, rows) for v in part[3]] == list(range(10, rows + 10))
+    assert all(block[1].untyped_storage().nbytes() <= 4 * KEPT_STEPS for block in record._blocks)
+
+
+def test_a_request_that_comes_again_under_its_id_is_not_fed_what_the_old_one_was():
+    store = live("a", "b")
+    old = store["a"].inputs
+    step(store.fed, (old, 5), (store["b"].inputs, 5))
+    store.begin_step({"a"}, (), ())
+    state, _ = store.add("a")
+    assert fed(state.inputs, 0, 9) == []
+    assert fed(store["b"].inputs, 0, 9) == [(5, 6, [5], [15])]
+
+
+def test_nothing_is_kept_of_the_last_requests():
+    store = live("a")
+    step(store.fed, (store["a"].inputs, 5))
+    store.begin_step({"a"}, (), ())
+    assert len(store.fed) == 0

@@ -82,3 +82,14 @@ def test_what_is_ambiguous_is_refused_by_name(value, said):
 
 def test_flatten_joins_names_with_dots():
     assert flatten({"codes": {"audio": 1, "ref": {"a": 2}}, "x": 3}) == {"codes.audio": 1, "codes.ref.a": 2, "x": 3}
+
+
+@pytest.mark.parametrize(
+    "rows", [ROWS, [row._replace(replayed=min(1, row.end - row.start)) for row in ROWS]], ids=["new", "replayed"]
+)
+@pytest.mark.parametrize("value", [torch.arange(8.0), torch.arange(3.0), torch.tensor([7.0]), [torch.ones(2)] * 3])
+def test_parts_of_their_own_hold_the_same_and_share_no_storage(value, rows):
+    cut, own = split_by_request(value, rows, 8), split_by_request(value, rows, 8, own=True)
+    assert [part.tolist() for part in own] == [part.tolist() for part in cut]
+    theirs = {part.untyped_storage().data_ptr() for part in cut if part.numel()}
+    assert theirs.isdisjoint(part.untyped_storage().data_ptr() for part in own)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import torch
 from vllm.distributed.parallel_state import get_pp_group
 from vllm.v1.worker.gpu_model_runner import GPUModelRunner
 
@@ -32,6 +31,7 @@ class OmniModelRunnerMixin:
             has_xdrope=vllm_has_xdrope(),
             kv_transfer=self.kv_transfer,
         )
+        self._omni_kwargs: dict[str, Any] = {}
 
     def _update_states(self, scheduler_output: Any) -> Any:
         omni = self.omni
@@ -62,7 +62,7 @@ class OmniModelRunnerMixin:
     def _preprocess(self, scheduler_output: Any, num_input_tokens: int, *args: Any, **kwargs: Any) -> Any:
         result = super()._preprocess(scheduler_output, num_input_tokens, *args, **kwargs)
         omni = self.omni
-        if not omni.rows or not get_pp_group().is_first_rank:
+        if not omni.rows or not omni.feeds_model or not get_pp_group().is_first_rank:
             return result
         ids, embeds, *rest = result
         token_ids = self.input_ids.gpu[:num_input_tokens]
@@ -77,15 +77,15 @@ class OmniModelRunnerMixin:
     def _model_forward(self, *args: Any, **kwargs: Any) -> Any:
         omni = self.omni
         omni.begin_forward()
-        if omni.rows:
-            kwargs |= omni.build_extra_kwargs() | self._omni_kwargs
+        if omni.rows and omni.takes_kwargs:
+            kwargs.update(omni.build_extra_kwargs())
+        kwargs.update(self._omni_kwargs)
         return super()._model_forward(*args, **kwargs)
 
-    @torch.inference_mode()
     def execute_model(self, scheduler_output: Any, *args: Any, **kwargs: Any) -> Any:
         omni = self.omni
         omni.extract_kv(scheduler_output, self.kv_caches)
-        self._omni_kwargs: dict[str, Any] = {}
+        self._omni_kwargs = {}
         output = super().execute_model(scheduler_output, *args, **kwargs)
         state = self.execute_model_state
         if state is None:
@@ -98,7 +98,6 @@ class OmniModelRunnerMixin:
                 raise
         return output
 
-    @torch.inference_mode()
     def sample_tokens(self, grammar_output: Any) -> Any:
         state = self.execute_model_state
         output = super().sample_tokens(grammar_output)

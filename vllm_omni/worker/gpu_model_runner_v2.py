@@ -126,7 +126,6 @@ class OmniModelRunnerV2Mixin:
                 raise
         return output
 
-    @torch.inference_mode()
     def sample_tokens(self, grammar_output: Any) -> Any:
         state = self.execute_model_state
         output = super().sample_tokens(grammar_output)

@@ -86,6 +86,8 @@ class OmniHooks:
         self.vllm_embeds = False
         """Whether vLLM fills `embeds_buffer` itself before the hooks see it (multimodal inputs, prompt embeddings)."""
         self._forward_ran = False
+        self._on_host = device.type == "cpu"
+        self._make_output = getattr(model, "make_omni_output", None)
         self._copy_stream: Any = None
         compilation = getattr(vllm_config, "compilation_config", None)
         self.mtp_capacity = max(max_num_reqs, getattr(compilation, "max_cudagraph_capture_size", None) or 0)
@@ -224,6 +226,11 @@ class OmniHooks:
         self.positions = None
 
     @property
+    def feeds_model(self) -> bool:
+        """Whether the hooks may change what the model is fed: by its `preprocess`, or with prompt embeddings."""
+        return self.has_preprocess or self.store.has_prompt_embeds
+
+    @property
     def fixes_positions(self) -> bool:
         """Whether some adapter changes rotary positions."""
         return bool(self._calls["fixup_decode_positions"])
@@ -311,9 +318,8 @@ class OmniHooks:
         else:
             offsets = torch.tensor([row.end - 1 for row in single]).to(ids.device, non_blocking=True)
             fed_embeds, fed_ids = embeds.index_select(0, offsets), ids.index_select(0, offsets)
-        for index, row in enumerate(single):
-            position = row.computed + row.end - row.start - 1
-            self.store[row.req_id].inputs.add_row(position, fed_embeds, fed_ids, index)
+        records = [self.store[row.req_id].inputs for row in single]
+        self.store.fed.add(records, [row.computed + row.end - row.start - 1 for row in single], fed_embeds, fed_ids)
 
     def build_extra_kwargs(self) -> dict[str, Any]:
         rows = self.rows
@@ -387,7 +393,7 @@ class OmniHooks:
 
     def split_output(self, output: Any, kwargs: dict[str, Any]) -> Any:
         """The hidden states of a model's output; its multimodal part is kept for the end of the step."""
-        make = getattr(self.model, "make_omni_output", None)
+        make = self._make_output
         if make is not None and self.rows and not self.generation and not isinstance(output, binding.OmniOutput):
             extra = {name: value for name, value in kwargs.items() if name not in FORWARD_INPUTS}
             with naming(self.model, "make_omni_output", [row.req_id for row in self.rows]):
@@ -422,8 +428,10 @@ class OmniHooks:
         if not self._forward_ran and hidden_states.shape[0] in self.captured:
             self.multimodal_outputs = self.captured[hidden_states.shape[0]]
         outputs = self.multimodal_outputs if mm_outputs is None else mm_outputs
-        for postprocess in self._calls["postprocess"]:
-            postprocess(self, hidden_states, outputs, self.scheduler_output)
+        if self._calls["postprocess"]:
+            with torch.inference_mode():
+                for postprocess in self._calls["postprocess"]:
+                    postprocess(self, hidden_states, outputs, self.scheduler_output)
         for row in self.rows:
             state = self.store[row.req_id]
             end = row.computed + row.end - row.start
@@ -438,7 +446,10 @@ class OmniHooks:
 
     def get_model_runner_output(self, base_output: Any, hidden_states: torch.Tensor | None = None) -> Any:
         """`base_output`, or one that waits for vLLM's asynchronous output and for copies that run beside it."""
-        payloads = self._payloads(hidden_states) if self.attaches and self.rows else None
+        payloads = None
+        if self.attaches and self.rows:
+            with torch.inference_mode():
+                payloads = self._payloads(hidden_states)
         self.rows = []  # a dummy run may follow
         if payloads is None and self.kv_extracted is None:
             return base_output
@@ -447,12 +458,13 @@ class OmniHooks:
 
             copy = None if payloads is None else self._start_copy(payloads)
             return OmniAsyncOutput(base_output, copy, self.kv_extracted, self.generation)
-        payloads = None if payloads is None else copy_to_host(payloads)
+        if payloads is not None and not self._on_host:
+            payloads = copy_to_host(payloads)
         fields = binding.output_fields(payloads, self.kv_extracted, self.generation)
         return binding.runner_output(base_output, **fields)
 
     def _payloads(self, hidden_states: torch.Tensor | None) -> list[dict[str, Any]]:
-        """One flat dict of device tensors per row; empty for a row without new tokens."""
+        """One flat dict of tensors per row, empty for a row without new tokens; on the host they are copies already."""
         rows, outputs = self.rows, self.multimodal_outputs
         if outputs is not None and not isinstance(outputs, dict):
             if isinstance(outputs, torch.Tensor) and outputs.dim() and outputs.shape[0] == len(rows):
@@ -460,19 +472,19 @@ class OmniHooks:
             outputs = {"model_outputs": outputs}
         num_tokens = rows[-1].end if hidden_states is None else hidden_states.shape[0]
         try:
-            payloads = split_by_request(binding.flatten_outputs(outputs or {}), rows, num_tokens)
+            outputs = binding.flatten_outputs(outputs or {})
+            if self.includes_hidden and hidden_states is not None:
+                outputs["hidden"] = hidden_states
+            payloads = split_by_request(outputs, rows, num_tokens, own=self._on_host)
         except SplitError as error:
             raise hook_error(self.model, "forward", [row.req_id for row in rows], error) from error
         for i, row in enumerate(rows):
-            start = row.start + row.replayed
-            if start == row.end:
+            if row.replayed and row.start + row.replayed == row.end:
                 payloads[i] = {}
-            elif self.includes_hidden and hidden_states is not None:
-                payloads[i]["hidden"] = hidden_states[start : row.end]
         return payloads
 
     def _start_copy(self, payloads: list[dict[str, Any]]) -> FinishedCopy | HostCopy:
-        if self.device.type == "cpu":
+        if self._on_host:
             return FinishedCopy(payloads)
         module = torch.get_device_module(self.device)
         if self._copy_stream is None:

@@ -49,10 +49,10 @@ class HostCopy:
 
 
 class FinishedCopy:
-    """The same for tensors that are copied at once."""
+    """The same for tensors that have been copied."""
 
     def __init__(self, value: Any) -> None:
-        self._copy = copy_to_host(value)
+        self._copy = value
 
     def wait(self) -> Any:
         """The copy."""

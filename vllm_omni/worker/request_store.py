@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import torch
 
-COMPACT_AFTER = 64
-"""Decode rows that share their step's snapshot before they are copied out of it."""
+KEPT_STEPS = 64
+"""Steps whose decode rows stay together before each request gets its own part."""
 
 
 class InputRecord:
@@ -17,28 +17,18 @@ class InputRecord:
     They cannot be made again: an embedding that MTP made depends on a hidden state of the step before.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, log: InputLog) -> None:
+        self._log = log
         self._blocks: list[tuple[int, torch.Tensor, torch.Tensor]] = []
-        self._pending: list[tuple[torch.Tensor, torch.Tensor, int]] = []
-        self._pending_start = 0
 
     def add_span(self, position: int, embeds: torch.Tensor, ids: torch.Tensor) -> None:
         """Keep `[n, hidden]` embeddings and `[n]` ids, which nobody else writes to, fed from `position` on."""
-        self._compact()
         self._blocks.append((position, embeds, ids))
-
-    def add_row(self, position: int, embeds: torch.Tensor, ids: torch.Tensor, index: int) -> None:
-        """Keep one row of a step's snapshot; rows of consecutive positions are copied together later."""
-        pending = self._pending
-        if len(pending) >= COMPACT_AFTER or (pending and position != self._pending_start + len(pending)):
-            self._compact()
-        if not self._pending:
-            self._pending_start = position
-        self._pending.append((embeds, ids, index))
 
     def read(self, start: int, end: int) -> list[tuple[int, int, torch.Tensor, torch.Tensor]]:
         """What is known of positions `start` to `end`: parts `(start, end, embeds, ids)` in order of position."""
-        self._compact()
+        self._log.hand_out()
+        self._blocks.sort(key=lambda block: block[0])
         parts = []
         for first, embeds, ids in self._blocks:
             a, b = max(start, first), min(end, first + ids.shape[0])
@@ -46,13 +36,43 @@ class InputRecord:
                 parts.append((a, b, embeds[a - first : b - first], ids[a - first : b - first]))
         return parts
 
-    def _compact(self) -> None:
-        if not self._pending:
-            return
-        embeds = torch.stack([snapshot[index] for snapshot, _, index in self._pending])
-        ids = torch.stack([snapshot[index] for _, snapshot, index in self._pending])
-        self._blocks.append((self._pending_start, embeds.to("cpu"), ids.to("cpu")))
-        self._pending = []
+
+class InputLog:
+    """What was fed in the decode rows of the last steps, all requests together, and not yet in their own records."""
+
+    def __init__(self) -> None:
+        self._steps: list[tuple[list[InputRecord], list[int], torch.Tensor, torch.Tensor]] = []
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def add(self, records: list[InputRecord], positions: list[int], embeds: torch.Tensor, ids: torch.Tensor) -> None:
+        """A step's `[n, hidden]` embeddings and `[n]` ids; row `i` was fed to `records[i]` at `positions[i]`."""
+        self._steps.append((records, positions, embeds, ids))
+        if len(self._steps) >= KEPT_STEPS:
+            self.hand_out()
+
+    def hand_out(self) -> None:
+        """Give each request's record its rows, in tensors of their own on the CPU."""
+        steps, self._steps = self._steps, []
+        for run in _runs(steps):
+            records, positions, *_ = run[0]
+            embeds = torch.stack([step[2] for step in run], 1).to("cpu")
+            ids = torch.stack([step[3] for step in run], 1).to("cpu")
+            for index, (record, position) in enumerate(zip(records, positions, strict=True)):
+                record.add_span(position, embeds[index].clone(), ids[index].clone())
+
+
+def _runs(steps: list[Any]) -> Iterator[list[Any]]:
+    """Consecutive steps with the same requests in the same order, each one position further."""
+    run: list[Any] = []
+    for step in steps:
+        if run and not (step[0] == run[-1][0] and step[1] == [position + 1 for position in run[-1][1]]):
+            yield run
+            run = []
+        run.append(step)
+    if run:
+        yield run
 
 
 class RequestState:
@@ -72,10 +92,10 @@ class RequestState:
         "sampling_params",
     )
 
-    def __init__(self, req_id: str) -> None:
+    def __init__(self, req_id: str, log: InputLog) -> None:
         self.req_id = req_id
         self.info: dict[str, Any] = {}
-        self.inputs = InputRecord()
+        self.inputs = InputRecord(log)
         self.prepared = 0
         self.prompt_embeds: torch.Tensor | None = None
         self.prompt_token_ids: list[int] | None = None
@@ -94,6 +114,7 @@ class RequestStore:
 
     def __init__(self) -> None:
         self._states: dict[str, RequestState] = {}
+        self.fed = InputLog()
         self._preempted: set[str] = set()
         self._resident: dict[str, set[str]] = {}
         self.has_prompt_embeds = False
@@ -126,6 +147,8 @@ class RequestStore:
         """Drop finished requests; remember preempted ones, which V2 sends again as if they were new."""
         for req_id in finished:
             self._states.pop(req_id, None)
+        if finished and not self._states:
+            self.fed = InputLog()
         if self._preempted:
             self._preempted.difference_update(finished, resumed)
         if preempted:
@@ -138,7 +161,7 @@ class RequestStore:
         """
         state = self._states.get(req_id)
         if state is None:
-            state = self._states[req_id] = RequestState(req_id)
+            state = self._states[req_id] = RequestState(req_id, self.fed)
             return state, "new"
         if req_id in self._preempted:
             self._preempted.discard(req_id)
@@ -163,7 +186,10 @@ class RequestStore:
                     inner = info[key] = {}
                 resident = self._resident.get(key, ())
                 for name, item in value.items():
-                    inner[name] = item.detach().clone() if _stays(item, name, resident) else _to_host(item)
+                    if not isinstance(item, torch.Tensor | list):
+                        inner[name] = item
+                    else:
+                        inner[name] = item.detach().clone() if _stays(item, name, resident) else _to_host(item)
             else:
                 info[key] = _to_host(value)
 
@@ -190,6 +216,8 @@ def _stays(item: Any, name: str, resident: Collection[str]) -> bool:
 
 def _to_host(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
+        if value.is_cpu and value.is_contiguous() and not value.requires_grad:
+            return value
         return value.detach().to("cpu").contiguous()
     if isinstance(value, list):
         return [_to_host(item) for item in value]

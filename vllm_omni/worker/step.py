@@ -70,22 +70,25 @@ def set_phase(info: dict[str, Any], row: Row) -> None:
     info[IS_PREFILL] = row.computed < row.prompt_len
 
 
-def split_by_request(value: Any, rows: Sequence[Row], num_tokens: int, key: str = "") -> list[Any]:
+def split_by_request(
+    value: Any, rows: Sequence[Row], num_tokens: int, key: str = "", *, own: bool = False
+) -> list[Any]:
     """One part of `value` per row, in order.
 
     A tensor with a row per token (`num_tokens`, padding included, or the tokens of the rows) is cut at the rows' new
     tokens; one with a row per request, and a list with an entry per request, are taken apart; a tensor without
     dimensions or with one row, and any plain value, belong to every request. Anything else is ambiguous: SplitError.
+    With `own`, no part shares storage with `value`, nor with the part of another row that it was cut from.
     """
     n = len(rows)
     if isinstance(value, torch.Tensor):
         size = value.shape[0] if value.dim() else None
         if size == num_tokens or (n and size == rows[-1].end):
-            return [value[row.start + row.replayed : row.end] for row in rows]
+            return _cut(value, rows, own)
         if size == n:
-            return list(value.split(1))
+            return list(torch.split_copy(value, 1) if own else value.split(1))
         if size is None or size == 1:
-            return [value] * n
+            return [value.clone() if own else value] * n
         raise SplitError(
             f"output {key or 'tensor'!r}: {size} rows are neither one per token ({rows[-1].end if n else 0}) nor one "
             f"per request ({n})"
@@ -94,7 +97,7 @@ def split_by_request(value: Any, rows: Sequence[Row], num_tokens: int, key: str 
         parts: list[dict[str, Any]] = [{} for _ in rows]
         for name, item in value.items():
             for part, piece in zip(
-                parts, split_by_request(item, rows, num_tokens, f"{key}.{name}".lstrip(".")), strict=True
+                parts, split_by_request(item, rows, num_tokens, f"{key}.{name}".lstrip("."), own=own), strict=True
             ):
                 if piece is not None:
                     part[name] = piece
@@ -102,8 +105,22 @@ def split_by_request(value: Any, rows: Sequence[Row], num_tokens: int, key: str 
     if isinstance(value, list | tuple):
         if len(value) != n:
             raise SplitError(f"output {key or 'list'!r}: {len(value)} entries for {n} requests")
-        return list(value)
+        if not own:
+            return list(value)
+        return [item.clone() if isinstance(item, torch.Tensor) else map_tensors(item, torch.clone) for item in value]
     return [value] * n
+
+
+def _cut(value: torch.Tensor, rows: Sequence[Row], own: bool) -> list[torch.Tensor]:
+    """The rows' new tokens."""
+    if not own:
+        return [value[row.start + row.replayed : row.end] for row in rows]
+    if any(row.replayed for row in rows):
+        return [value[row.start + row.replayed : row.end].clone() for row in rows]
+    end = rows[-1].end
+    return list(
+        torch.split_with_sizes_copy(value if value.shape[0] == end else value[:end], [r.end - r.start for r in rows])
+    )
 
 
 def map_tensors(value: Any, function: Any) -> Any:

@@ -49,8 +49,9 @@ class MtpBatch:
 
     def add(self, rows: list[Row], ids: Any, embeds: Any, last_hidden: Any, text_step: Any) -> None:
         """Add `n` rows with `[n]` ids and three `[n, width]` tensors; the shapes may have extra ones."""
-        shape = (len(rows), self.width)
-        self.ids.append(ids.reshape(len(rows)))
+        n = len(rows)
+        shape = (n, self.width)
+        self.ids.append(ids if ids.shape == (n,) else ids.reshape(n))
         self.embeds.append(embeds if embeds.shape == shape else embeds.reshape(shape))
         self.last_hidden.append(last_hidden if last_hidden.shape == shape else last_hidden.reshape(shape))
         self.text_step.append(text_step if text_step.shape == shape else text_step.reshape(shape))

@@ -170,15 +170,16 @@ class ModelHooksAdapter(DefaultModelRunnerAdapter):
         if not self.has_postprocess:
             return
         outputs = multimodal_outputs if self.uses_outputs else None
+        hook, store = self.model.postprocess, runner.store
         for row in runner.rows:
             start = row.start + row.replayed
             if start == row.end:
                 continue
-            info = runner.store[row.req_id].info if self.uses_infos else {}
-            kwargs = {key: value for key, value in info.items() if key != "hidden_states"}
+            kwargs = dict(store[row.req_id].info) if self.uses_infos else {}
+            kwargs.pop("hidden_states", None)
             hidden = hidden_states[start : row.end] if self.uses_hidden else hidden_states
             try:
-                update = self.model.postprocess(hidden, multimodal_outputs=outputs, **kwargs)
+                update = hook(hidden, multimodal_outputs=outputs, **kwargs)
             except Exception as error:
                 raise hook_error(self.model, "postprocess", row.req_id, error) from error
-            runner.store.merge(row.req_id, update)
+            store.merge(row.req_id, update)

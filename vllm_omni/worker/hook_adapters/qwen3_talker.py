@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -35,10 +36,11 @@ class Qwen3TalkerAdapter(DefaultModelRunnerAdapter):
         config = runner.vllm_config.model_config
         hidden = int(getattr(model, "mtp_hidden_size", 0) or config.hf_text_config.hidden_size)
         rows = runner.mtp_capacity
-        self.input_ids = torch.zeros(rows, dtype=torch.int32, device=runner.device)
-        self.inputs_embeds, self.last_hidden, self.text_step = (
-            torch.zeros(rows, hidden, dtype=runner.dtype, device=runner.device) for _ in range(3)
+        self.buffers = (
+            torch.zeros(rows, dtype=torch.int32, device=runner.device),
+            *(torch.zeros(rows, hidden, dtype=runner.dtype, device=runner.device) for _ in range(3)),
         )
+        """Token ids, embeddings, last hidden states and text steps, of which graphs read the first rows."""
         self.output_key = getattr(model, "talker_mtp_output_key", None) or getattr(
             model, "mtp_output_key", TALKER_MTP_OUTPUT_KEY
         )
@@ -58,34 +60,48 @@ class Qwen3TalkerAdapter(DefaultModelRunnerAdapter):
         rows = list(batch.rows)
         n = len(rows)
         with naming(self.model, "talker_mtp", [row.req_id for row in rows]):
-            torch.cat(batch.ids, out=self.input_ids[:n])
-            torch.cat(batch.embeds, out=self.inputs_embeds[:n])
-            torch.cat(batch.last_hidden, out=self.last_hidden[:n])
-            torch.cat(batch.text_step, out=self.text_step[:n])
+            inputs = self._gather(batch, n)
             batch.clear()
             generators = self._generators(runner, rows)
             if generators and n > 1 and not self.generator_per_row:
-                embeds, codes = self._one_by_one(runner, rows, generators)
+                embeds, codes = self._one_by_one(runner, rows, generators, inputs)
             else:
-                embeds, codes = self._run(runner, rows, generators, 0, n)
+                embeds, codes = self._run(runner, rows, generators, inputs, 0, n)
             if embeds.shape[0] < n or (codes is not None and codes.shape[0] < n):
                 raise ValueError(f"{embeds.shape[0]} embeddings for {n} rows")
             first = rows[0].start
             if rows[-1].start - first == n - 1:
-                inputs_embeds[first : first + n].copy_(embeds[:n])
+                inputs_embeds[first : first + n].copy_(embeds if embeds.shape[0] == n else embeds[:n])
             else:
                 offsets = torch.tensor([row.start for row in rows]).to(inputs_embeds.device, non_blocking=True)
                 inputs_embeds.index_copy_(0, offsets, embeds[:n].to(inputs_embeds.dtype))
         if codes is not None:
-            self._store(runner, rows, codes[:n])
+            self._store(runner, rows, codes if codes.shape[0] == n else codes[:n])
         return input_ids, inputs_embeds, {}
+
+    def _gather(self, batch: MtpBatch, n: int) -> Sequence[torch.Tensor]:
+        """The inputs of `n` rows; in buffers that keep their place only if graphs read them."""
+        parts = (batch.ids, batch.embeds, batch.last_hidden, batch.text_step)
+        if not self.graph_sizes:
+            return [torch.cat(part).to(buffer) for part, buffer in zip(parts, self.buffers, strict=True)]
+        for part, buffer in zip(parts, self.buffers, strict=True):
+            torch.cat(part, out=buffer[:n])
+        return self.buffers
 
     def capture(self, runner: AdapterHost) -> None:
         """Run MTP once per graph size, largest first, for its wrapper to capture."""
         for size in sorted(self.graph_sizes, reverse=True):
-            self._call(runner, size, size, dict(self.sampling))
+            self._call(runner, self.buffers, size, dict(self.sampling))
 
-    def _run(self, runner: AdapterHost, rows: list[Row], generators: list[Any], start: int, end: int) -> Any:
+    def _run(
+        self,
+        runner: AdapterHost,
+        rows: list[Row],
+        generators: list[Any],
+        inputs: Sequence[torch.Tensor],
+        start: int,
+        end: int,
+    ) -> Any:
         kwargs = dict(self.sampling)
         if generators:
             if end - start == 1 and generators[start] is not None:
@@ -95,21 +111,24 @@ class Qwen3TalkerAdapter(DefaultModelRunnerAdapter):
         if self.takes_infos:
             kwargs["req_ids"] = [row.req_id for row in rows[start:end]]
             kwargs["req_infos"] = [runner.store[row.req_id].info for row in rows[start:end]]
-        return self._call(runner, end - start, self._padded(end - start), kwargs, start)
+        return self._call(runner, inputs, self._padded(end - start), kwargs, start)
 
-    def _call(self, runner: AdapterHost, n: int, padded: int, kwargs: dict[str, Any], start: int = 0) -> Any:
-        span = slice(start, start + padded)
+    def _call(
+        self, runner: AdapterHost, inputs: Sequence[torch.Tensor], padded: int, kwargs: dict[str, Any], start: int = 0
+    ) -> Any:
+        if inputs[0].shape[0] != padded:
+            inputs = [part[start : start + padded] for part in inputs]
         with runner.forward_context(padded, graph=padded in self.graph_sizes):
-            return self.talker_mtp(
-                self.input_ids[span], self.inputs_embeds[span], self.last_hidden[span], self.text_step[span], **kwargs
-            )
+            return self.talker_mtp(*inputs, **kwargs)
 
     def _padded(self, n: int) -> int:
         return min((size for size in self.graph_sizes if size >= n), default=n)
 
-    def _one_by_one(self, runner: AdapterHost, rows: list[Row], generators: list[Any]) -> Any:
+    def _one_by_one(
+        self, runner: AdapterHost, rows: list[Row], generators: list[Any], inputs: Sequence[torch.Tensor]
+    ) -> Any:
         """A generator is one stream: what a seeded request draws must not depend on the batch it is in."""
-        results = [self._run(runner, rows, generators, i, i + 1) for i in range(len(rows))]
+        results = [self._run(runner, rows, generators, inputs, i, i + 1) for i in range(len(rows))]
         embeds = torch.cat([result[0][:1] for result in results])
         return embeds, None if results[0][1] is None else torch.cat([result[1][:1] for result in results])
 
@@ -122,7 +141,7 @@ class Qwen3TalkerAdapter(DefaultModelRunnerAdapter):
                 found.append(None)
                 continue
             if (generator := self.generators.get(row.req_id)) is None:
-                generator = torch.Generator(device=self.input_ids.device)
+                generator = torch.Generator(device=runner.device)
                 generator.manual_seed(int(seed))
                 self.generators[row.req_id] = generator
             found.append(generator)
