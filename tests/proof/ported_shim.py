@@ -56,6 +56,8 @@ def hand_in(scheduler_output: Any) -> None:
     for request in scheduler_output.scheduled_new_reqs:
         extra = getattr(request.sampling_params, "extra_args", None) or {}
         info, form = extra.get("additional_information"), FORMS[int(request.req_id) % (3 if HAS_BUFFER else 2)]
+        if info:
+            info = {**info, "global_request_id": f"global-{request.req_id}"}
         request.additional_information = request.model_intermediate_buffer = None
         if form == "buffer":
             request.model_intermediate_buffer = dict(info) if info else None
