@@ -213,3 +213,13 @@ def proposed_adapter(class_names: Sequence[str]) -> AdapterSpec:
     )
     summary = f"What {' and '.join(class_names)} need{'s' if len(class_names) == 1 else ''} of the runner"
     return AdapterSpec(name, f"{stem}Adapter", 4, summary, class_names=tuple(class_names), proposed=True)
+
+
+def paired_vllm(version: str) -> str:
+    """The version of vLLM that a version of vllm-omni is for: "0.28.0" of "0.28.0", "0.14.1" of "0.14.0"."""
+    from packaging.version import Version
+
+    release = Version(version).release
+    minor = f"{release[0]}.{release[1] if len(release) > 1 else 0}"
+    patch: dict[str, str] = read_toml("vllm_pairs.toml")["patch"]
+    return patch.get(minor, f"{minor}.0")

@@ -11,6 +11,7 @@ from typing import Any
 
 from codemods.carry_prefill_tokens import carry_prefill_tokens, wrappings
 from codemods.choose_runner import REASON, V2Choice, choose_runner
+from omni_migrate.checks.comments import comments_in
 from omni_migrate.errors import InputError
 from omni_migrate.facts.flow import Refusal
 from omni_migrate.facts.modules import Modules
@@ -90,6 +91,16 @@ class V2Port:
                 raise InputError(
                     f"{path} is in the way: it is not the file that port-v2 writes there; move it elsewhere first"
                 )
+
+    def missing_before(self, number: int) -> str:
+        """A file of an earlier phase that is not there, "" if phase `number` can begin."""
+        earlier = [path for phase, paths in phase_modules(self.package).items() if phase < number for path in paths]
+        return next((path for path in earlier if not self.modules.workspace.exists(path)), "")
+
+    def comments(self) -> frozenset[str]:
+        """Every comment of the files that the port brings."""
+        brought = (*self.files.values(), self.binding)
+        return frozenset(f"# {text}" for data in brought for text, _ in comments_in(data))
 
     def touched(self, path: str, before: bytes) -> list[tuple[int, int]]:
         """The lines of `before` that an edit may change: 1-based, inclusive; (n, n - 1) is the gap before line n."""
