@@ -77,7 +77,7 @@ ROWS: list[tuple[str, tuple[str, ...], str]] = [
         (
             f"{UNIT}/test_host_copy.py::test_payloads_survive_serialisation_between_processes",
             f"{MEANING}test_a_request_that_is_aborted_and_comes_again_starts_from_nothing",
-            f"{MEANING}test_a_thousand_and_more_requests_some_aborted_leave_nothing",
+            f"{MEANING}test_thousands_of_requests_some_aborted_leave_nothing",
         ),
         "",
     ),

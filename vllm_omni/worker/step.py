@@ -113,14 +113,12 @@ def split_by_request(
 
 def _cut(value: torch.Tensor, rows: Sequence[Row], own: bool) -> list[torch.Tensor]:
     """The rows' new tokens."""
-    if not own:
-        return [value[row.start + row.replayed : row.end] for row in rows]
-    if any(row.replayed for row in rows):
-        return [value[row.start + row.replayed : row.end].clone() for row in rows]
     end = rows[-1].end
-    return list(
-        torch.split_with_sizes_copy(value if value.shape[0] == end else value[:end], [r.end - r.start for r in rows])
-    )
+    if own and not any(row.replayed for row in rows):
+        whole = value if value.shape[0] == end else value[:end]
+        return list(torch.split_with_sizes_copy(whole, [row.end - row.start for row in rows]))
+    parts = [value[row.start + row.replayed : row.end] for row in rows]
+    return [part.clone() for part in parts] if own else parts
 
 
 def map_tensors(value: Any, function: Any) -> Any:
