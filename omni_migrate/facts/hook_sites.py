@@ -155,7 +155,8 @@ def dead_hook_findings(dead: Iterable[HookSite]) -> list[Finding]:
     return [
         Finding(
             site.path, site.line, "dead-hook", Severity.NOTE, f"{site.symbol}.{site.name}",
-            f"{site.name} is defined and nothing in the package calls it", "delete it, or call it where its work is done",
+            f"{site.name} is defined and nothing in the package calls it",
+            "delete it, or call it where its work is done",
         )
         for site in dead
     ]  # fmt: skip

@@ -114,6 +114,8 @@ class _Checks:
         self.functions = [function for module in parsed for function in _functions(module)]
         self.words = set().union(*(names_in(module.tree) for module in parsed)) if parsed else set()
         self.skipped: dict[str, tuple[str, ...]] = {}
+        self.overlay: list[HookSite] = []
+        self.renamed: list[HookSite] = []
 
     def findings(self) -> Iterator[Finding]:
         yield from self._renamed()
@@ -143,15 +145,12 @@ class _Checks:
             if spec.id not in on_v1:
                 continue
             sites = tuple(site for site in self.v2 if site.hook == spec.id) or tuple(self._evidence(spec))
-            if not sites:
-                sites = tuple(
-                    HookSite(found.path, found.line, 0, spec.id, "probe", found.symbol, found.symbol)
-                    for found in findings
-                    if found.rule == "v2-renamed-capability" and found.symbol in spec.names.get("capabilities", ())
-                )
+            sites = sites or tuple(site for site in self.renamed if site.hook == spec.id)
             status = "missing" if not sites else "different" if spec.id in differing else "ported"
-            if spec.id == "prompt-embeds-overlay" and any(found.rule == "v2-no-overlay" for found in findings):
-                status, sites = "missing", ()
+            if (
+                spec.id == "prompt-embeds-overlay"
+            ):  # its names in a port are common words: only the overlay itself counts
+                status, sites = ("ported" if self.overlay else "missing"), tuple(self.overlay)
             yield HookPort(spec.id, status, sites)
 
     def _hooks_of(self, found: Finding) -> Iterable[str]:
@@ -207,6 +206,10 @@ class _Checks:
             like = [old for old in probed_v1 - set(asked) if _is_renaming(old, name)]
             if like and name not in capabilities:
                 pairs[name] = min(like, key=lambda old: (len(old), old))
+        for new, old in pairs.items():
+            path, line, symbol = asked[new]
+            hook = next(spec.id for spec in self.specs if old in spec.names.get("capabilities", ()))
+            self.renamed.append(HookSite(path, line, 0, hook, "probe", symbol, new))
         if not pairs:
             return
         every = {*pairs, *pairs.values()}
@@ -238,6 +241,10 @@ class _Checks:
         for function in self.functions:
             named = [node for node in function.nodes if (_name_of(node) or "").startswith("prompt_embeds")]
             if named and _writes_embeddings(function):
+                line = getattr(named[0], "lineno", function.node.lineno)
+                self.overlay.append(
+                    HookSite(function.path, line, 0, "prompt-embeds-overlay", "read", function.symbol, "prompt_embeds")
+                )
                 return
             for node in named:
                 kept = kept or (function.path, getattr(node, "lineno", function.node.lineno), function.symbol)
