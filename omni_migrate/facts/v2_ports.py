@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from omni_migrate.facts.census import MODELS_FOLDER, Census, take_census
-from omni_migrate.facts.hook_sites import HookSite, find_hook_sites, sites_of_files
+from omni_migrate.facts.hook_sites import HookSite, find_hook_sites, imported_files, sites_of_files
 from omni_migrate.facts.modules import Module, Modules
 from omni_migrate.facts.runners import RunnerClass, find_runners
 from omni_migrate.facts.sites import methods_of
@@ -69,7 +69,7 @@ def find_v2_port(
     if not v2:
         return None
     states = find_runners(modules, package, dict.fromkeys(model_states(), "V2"))
-    port = V2Port(v2, tuple(states), tuple(_files(modules, package, (*v2, *states))))
+    port = V2Port(v2, tuple(states), tuple(imported_files(modules, (*v2, *states))))
     v1 = find_hook_sites(modules, specs, package, runners) if v1_sites is None else v1_sites
     checks = _Checks(modules, specs, package, port, v1)
     port.findings = tuple(sorted(set(checks.findings())))
@@ -77,28 +77,6 @@ def find_v2_port(
     port.hooks = tuple(checks.hooks(port.findings))
     port.findings = tuple(sorted({*port.findings, *checks.missing(port.hooks)}))
     return port
-
-
-def _files(modules: Modules, package: str, classes: Iterable[RunnerClass]) -> list[str]:
-    """The classes' modules, and what these import below their folders."""
-    found = {item.path for item in classes}
-    folders = tuple({f"{path.rpartition('/')[0]}/" for path in found})
-    waiting = sorted(found)
-    while waiting:
-        module = modules.get(waiting.pop())
-        if module is None:
-            continue
-        for node in ast.walk(module.tree):
-            if not isinstance(node, (ast.Import, ast.ImportFrom)):
-                continue
-            for imported in module.resolve_import(node).values():
-                for name in (imported.module, f"{imported.module}.{imported.name}"):
-                    base = name.replace(".", "/")
-                    for path in (f"{base}.py", f"{base}/__init__.py"):
-                        if path.startswith(folders) and path not in found and modules.workspace.exists(path):
-                            found.add(path)
-                            waiting.append(path)
-    return sorted(found)
 
 
 class _Checks:
