@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,16 +76,23 @@ def _prove_point(spec: HookSpec, point: ExtensionPoint, vllm: VllmSource) -> Ite
         yield proof(_text(claim), holds, place, found, nearest)
 
 
-def proof_findings(proofs: Iterable[Proof]) -> list[Finding]:
-    """An error for each claim that is relied on and doesn't hold; paths are vLLM's, line 0 where there is no place."""
-    return [
-        Finding(
-            proof.path, proof.line, "extension-point", Severity.ERROR, proof.symbol,
-            f"{proof.claim}: {proof.found} ({proof.hook})", f"nearest: {proof.nearest}" if proof.nearest else "",
-        )
-        for proof in proofs
-        if proof.relied_on and not proof.holds
-    ]  # fmt: skip
+def proof_findings(proofs: Sequence[Proof]) -> list[Finding]:
+    """What doesn't hold, one finding a claim; paths are vLLM's, with line 0 where there is no such place.
+
+    An error if it is relied on, or if nothing of its hook is relied on in this version: then the map doesn't cover it.
+    Else a note: another extension point serves.
+    """
+    covered = {proof.hook for proof in proofs if proof.relied_on}
+    found = []
+    for proof in proofs:
+        if not proof.holds:
+            served = proof.hook in covered and not proof.relied_on
+            text = f"{proof.claim}: {proof.found} (hook {proof.hook}{', relied on in later versions only' * served})"
+            path = proof.path or proof.symbol.removesuffix(f".{_short(proof.symbol)}").replace(".", "/") + ".py"
+            severity = Severity.NOTE if served else Severity.ERROR
+            hint = f"nearest: {proof.nearest}" if proof.nearest else ""
+            found.append(Finding(path, proof.line, "extension-point", severity, proof.symbol, text, hint))
+    return found
 
 
 # What a prover gives: whether the claim holds, where to look, what is there, and what comes nearest.

@@ -96,7 +96,7 @@ def find_hook_sites(
     """Every hook site on the V1 side of the tree, by path and line.
 
     `runners` are the tree's runner classes (`find_runners`); the files of the V1 ones and of their bases are looked at
-    wherever they stand, and those of the V2 ones are not.
+    wherever they stand. Those of the V2 ones are not, nor what beside them only they import.
     """
     return sites_of_files(modules, specs, package, v1_files(modules, package, runners))
 
@@ -117,7 +117,7 @@ def sites_of_files(modules: Modules, specs: Sequence[HookSpec], package: str, pa
 
 def v1_files(modules: Modules, package: str, runners: Sequence[RunnerClass] = ()) -> list[str]:
     """The files of the V1 side, sorted."""
-    v2 = {runner.path for runner in runners if runner.api == "V2"}
+    v2 = set(imported_files(modules, [runner for runner in runners if runner.api == "V2"]))
     paths = {runner.path for runner in runners if runner.api == "V1"}
     for runner in runners:
         if runner.api == "V1":
@@ -127,11 +127,35 @@ def v1_files(modules: Modules, package: str, runners: Sequence[RunnerClass] = ()
     for path in modules.searched(package):
         if any(fnmatch(path, place) for place in places):
             paths.add(path)
+    if paths & v2:  # what V1 runs on too, is not V2's alone
+        v2 -= set(imported_files(modules, [runner for runner in runners if runner.api == "V1"]))
     return sorted(path for path in paths - v2 if modules.workspace.exists(path))
 
 
+def imported_files(modules: Modules, classes: Iterable[RunnerClass]) -> list[str]:
+    """The classes' modules, and what these import below their folders."""
+    found = {item.path for item in classes}
+    folders = tuple({f"{path.rpartition('/')[0]}/" for path in found})
+    waiting = sorted(found)
+    while waiting:
+        module = modules.get(waiting.pop())
+        if module is None:
+            continue
+        for node in ast.walk(module.tree):
+            if not isinstance(node, (ast.Import, ast.ImportFrom)):
+                continue
+            for imported in module.resolve_import(node).values():
+                for name in (imported.module, f"{imported.module}.{imported.name}"):
+                    base = name.replace(".", "/")
+                    for path in (f"{base}.py", f"{base}/__init__.py"):
+                        if path.startswith(folders) and path not in found and modules.workspace.exists(path):
+                            found.add(path)
+                            waiting.append(path)
+    return sorted(found)
+
+
 def dead_definitions(modules: Modules, sites: Sequence[HookSite], package: str) -> list[HookSite]:
-    """Definitions of hooks that nothing in the package calls or names.
+    """Methods and functions of hooks that nothing in the package calls or names.
 
     What overrides vLLM's methods is called there, and a one-line delegate to an adapter is kept for callers outside.
     """
@@ -139,7 +163,7 @@ def dead_definitions(modules: Modules, sites: Sequence[HookSite], package: str) 
     unused = [
         site
         for site in sites
-        if site.role == "definition" and site.name not in used and not _is_delegate(modules.get(site.path), site)
+        if site.role == "definition" and site.name not in used and _does_its_work(modules.get(site.path), site)
     ]
     defined = {name: {site.path for site in unused if site.name == name} for name in {site.name for site in unused}}
     for path in modules.mentioning(set(defined), package) if defined else ():
@@ -155,16 +179,18 @@ def dead_hook_findings(dead: Iterable[HookSite]) -> list[Finding]:
     return [
         Finding(
             site.path, site.line, "dead-hook", Severity.NOTE, f"{site.symbol}.{site.name}",
-            f"{site.name} is defined and nothing in the package calls it", "delete it, or call it where its work is done",
+            f"{site.name} is defined and nothing in the package calls it",
+            "delete it, or call it where its work is done",
         )
         for site in dead
     ]  # fmt: skip
 
 
-def _is_delegate(module: Module | None, site: HookSite) -> bool:
+def _does_its_work(module: Module | None, site: HookSite) -> bool:
+    """Whether a definition is a function, and no one-line delegate."""
     for node in ast.walk(module.tree) if module is not None else ():
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno == site.line:
-            return dispatched_hook(node) is not None
+            return dispatched_hook(node) is None
     return False
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from omni_migrate.facts.census import MODELS_FOLDER, Census, take_census
-from omni_migrate.facts.hook_sites import HookSite, find_hook_sites, sites_of_files
+from omni_migrate.facts.hook_sites import HookSite, find_hook_sites, imported_files, sites_of_files
 from omni_migrate.facts.modules import Module, Modules
 from omni_migrate.facts.runners import RunnerClass, find_runners
 from omni_migrate.facts.sites import methods_of
@@ -69,7 +69,7 @@ def find_v2_port(
     if not v2:
         return None
     states = find_runners(modules, package, dict.fromkeys(model_states(), "V2"))
-    port = V2Port(v2, tuple(states), tuple(_files(modules, package, (*v2, *states))))
+    port = V2Port(v2, tuple(states), tuple(imported_files(modules, (*v2, *states))))
     v1 = find_hook_sites(modules, specs, package, runners) if v1_sites is None else v1_sites
     checks = _Checks(modules, specs, package, port, v1)
     port.findings = tuple(sorted(set(checks.findings())))
@@ -77,28 +77,6 @@ def find_v2_port(
     port.hooks = tuple(checks.hooks(port.findings))
     port.findings = tuple(sorted({*port.findings, *checks.missing(port.hooks)}))
     return port
-
-
-def _files(modules: Modules, package: str, classes: Iterable[RunnerClass]) -> list[str]:
-    """The classes' modules, and what these import below their folders."""
-    found = {item.path for item in classes}
-    folders = tuple({f"{path.rpartition('/')[0]}/" for path in found})
-    waiting = sorted(found)
-    while waiting:
-        module = modules.get(waiting.pop())
-        if module is None:
-            continue
-        for node in ast.walk(module.tree):
-            if not isinstance(node, (ast.Import, ast.ImportFrom)):
-                continue
-            for imported in module.resolve_import(node).values():
-                for name in (imported.module, f"{imported.module}.{imported.name}"):
-                    base = name.replace(".", "/")
-                    for path in (f"{base}.py", f"{base}/__init__.py"):
-                        if path.startswith(folders) and path not in found and modules.workspace.exists(path):
-                            found.add(path)
-                            waiting.append(path)
-    return sorted(found)
 
 
 class _Checks:
@@ -114,6 +92,8 @@ class _Checks:
         self.functions = [function for module in parsed for function in _functions(module)]
         self.words = set().union(*(names_in(module.tree) for module in parsed)) if parsed else set()
         self.skipped: dict[str, tuple[str, ...]] = {}
+        self.overlay: list[HookSite] = []
+        self.renamed: list[HookSite] = []
 
     def findings(self) -> Iterator[Finding]:
         yield from self._renamed()
@@ -143,15 +123,12 @@ class _Checks:
             if spec.id not in on_v1:
                 continue
             sites = tuple(site for site in self.v2 if site.hook == spec.id) or tuple(self._evidence(spec))
-            if not sites:
-                sites = tuple(
-                    HookSite(found.path, found.line, 0, spec.id, "probe", found.symbol, found.symbol)
-                    for found in findings
-                    if found.rule == "v2-renamed-capability" and found.symbol in spec.names.get("capabilities", ())
-                )
+            sites = sites or tuple(site for site in self.renamed if site.hook == spec.id)
             status = "missing" if not sites else "different" if spec.id in differing else "ported"
-            if spec.id == "prompt-embeds-overlay" and any(found.rule == "v2-no-overlay" for found in findings):
-                status, sites = "missing", ()
+            if (
+                spec.id == "prompt-embeds-overlay"
+            ):  # its names in a port are common words: only the overlay itself counts
+                status, sites = ("ported" if self.overlay else "missing"), tuple(self.overlay)
             yield HookPort(spec.id, status, sites)
 
     def _hooks_of(self, found: Finding) -> Iterable[str]:
@@ -207,6 +184,10 @@ class _Checks:
             like = [old for old in probed_v1 - set(asked) if _is_renaming(old, name)]
             if like and name not in capabilities:
                 pairs[name] = min(like, key=lambda old: (len(old), old))
+        for new, old in pairs.items():
+            path, line, symbol = asked[new]
+            hook = next(spec.id for spec in self.specs if old in spec.names.get("capabilities", ()))
+            self.renamed.append(HookSite(path, line, 0, hook, "probe", symbol, new))
         if not pairs:
             return
         every = {*pairs, *pairs.values()}
@@ -238,6 +219,10 @@ class _Checks:
         for function in self.functions:
             named = [node for node in function.nodes if (_name_of(node) or "").startswith("prompt_embeds")]
             if named and _writes_embeddings(function):
+                line = getattr(named[0], "lineno", function.node.lineno)
+                self.overlay.append(
+                    HookSite(function.path, line, 0, "prompt-embeds-overlay", "read", function.symbol, "prompt_embeds")
+                )
                 return
             for node in named:
                 kept = kept or (function.path, getattr(node, "lineno", function.node.lineno), function.symbol)

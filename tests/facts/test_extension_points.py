@@ -1,11 +1,16 @@
 """Claims about extension points, on a small vLLM of our own: each holds, and each way to break one is noticed."""
 
+import inspect
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from omni_migrate.facts.extension_points import CLAIM_KINDS, Proof, open_vllm, prove
+from omni_migrate.facts.extension_points import CLAIM_KINDS, Proof, open_vllm, proof_findings, prove
 from omni_migrate.knowledge import Claim, ExtensionPoint, HookSpec, hooks
 
 Tree = Callable[..., Path]
@@ -253,6 +258,47 @@ def test_a_class_in_another_module_is_the_nearest(tree: Tree) -> None:
 def test_a_method_may_be_inherited_and_a_class_imported(tree: Tree) -> None:
     through = spec((f"{RUNNER_NAME}.ModelState.add_request", []), (f"{STATE_NAME}.DefaultState.prepare_inputs", []))
     assert [proof.path for proof in proofs(tree, of=through)] == ["vllm/v1/worker/gpu/state.py"] * 2
+
+
+def test_a_broken_claim_is_an_error_unless_another_point_serves(tree: Tree) -> None:
+    point = ExtensionPoint(f"{RUNNER_NAME}.Runner.load_model", ">=1", "", (Claim("assigns", ("model_stat",)),))
+    later = ExtensionPoint("vllm.v1.worker.gpu.graphs.Graphs.capture", ">=2", "", ())
+    both = HookSpec("hook", "hook", "", "adapt", "low", "P0", 3, {}, (point, later))
+    wrong, unused = proof_findings(proofs(tree, of=both))
+    assert (wrong.severity.value, wrong.path, wrong.line) == ("error", "vllm/v1/worker/gpu/runner.py", 8)
+    assert (wrong.message, wrong.hint) == (
+        "assigns model_stat: doesn't assign model_stat (hook hook)",
+        "nearest: model_state",
+    )
+    assert (unused.severity.value, unused.path, unused.line) == ("note", "vllm/v1/worker/gpu/graphs.py", 0)
+    # a version that the map doesn't cover: nothing serves the hook
+    old, _ = proof_findings(proofs(tree, of=both, version="0.9"))
+    assert old.severity.value == "error"
+
+
+@given(st.data())
+def test_accepts_agrees_with_python(data: st.DataObject) -> None:
+    names = data.draw(st.lists(st.sampled_from("abcdef"), unique=True, max_size=6))
+    split = data.draw(st.integers(0, len(names)))
+    first_default = data.draw(st.integers(0, split))
+    positional = [f"{name}=0" if index >= first_default else name for index, name in enumerate(names[:split])]
+    keyword = [f"{name}=0" if data.draw(st.booleans()) else name for name in names[split:]]
+    star = [data.draw(st.sampled_from(["*args", "*"]))] if keyword else data.draw(st.sampled_from([[], ["*args"]]))
+    more = data.draw(st.sampled_from([[], ["**kwargs"]]))
+    text = f"def f({', '.join([*positional, *star, *keyword, *more])}): pass\n"
+    given_names = data.draw(st.lists(st.sampled_from("abcdef"), unique=True, max_size=6))
+    space: dict[str, Any] = {}
+    exec(text, space)
+    try:
+        inspect.signature(space["f"]).bind(*given_names)
+        fits = given_names[:split] == names[: min(split, len(given_names))]
+    except TypeError:
+        fits = False
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "vllm").mkdir()
+        (Path(folder) / "vllm" / "a.py").write_text(text)
+        _, proof = prove([spec(("vllm.a.f", [Claim("accepts", tuple(given_names))]))], open_vllm(Path(folder), "1.0"))
+    assert proof.holds == fits
 
 
 def test_a_point_of_later_versions_is_not_relied_on(tree: Tree) -> None:

@@ -13,7 +13,9 @@ Tree = Callable[..., Path]
 
 
 def found(tree: Tree, **files: str) -> tuple[Modules, list[HookSite]]:
-    texts = {f"vllm_omni/{name.replace('__', '/')}.py": text for name, text in files.items()}
+    texts = {
+        f"vllm_omni/{name.replace('__', '/') if '/' not in name else name}.py": text for name, text in files.items()
+    }
     modules = Modules(Workspace(tree(files={"vllm_omni/__init__.py": "", **texts})))
     runners = find_runners(modules, "vllm_omni", upstream_runners())
     return modules, find_hook_sites(modules, hooks(), "vllm_omni", runners)
@@ -115,6 +117,23 @@ def test_a_hook_that_nothing_calls_is_dead_unless_a_file_elsewhere_names_it(tree
     assert [site.name for site in dead_definitions(modules, sites, "vllm_omni")] == ["_build_model_kwargs_extra"]
     modules, sites = found(tree, worker__a=text, audex="def f(runner):\n    runner._build_model_kwargs_extra()\n")
     assert dead_definitions(modules, sites, "vllm_omni") == []
+
+
+def test_a_class_or_a_delegate_is_never_dead(tree: Tree) -> None:
+    delegate = "    def _init_talker_mtp(self):\n        return self._adapter.on_model_loaded(self)\n"
+    modules, sites = found(tree, worker__a="class OmniOutput:\n    pass\nclass R:\n" + delegate)
+    assert {site.role for site in sites} == {"definition", "call"}
+    assert dead_definitions(modules, sites, "vllm_omni") == []
+
+
+def test_what_only_a_v2_runner_imports_is_not_the_v1_side(tree: Tree) -> None:
+    v2 = "from vllm.v1.worker.gpu.model_runner import GPUModelRunner\nfrom vllm_omni.worker import own, both\n"
+    v1 = "from vllm.v1.worker.gpu_model_runner import GPUModelRunner\nfrom vllm_omni.worker.both import f\n"
+    probe = "def f(self):\n    return self.model.has_preprocess\n"
+    files = {"worker__v2": f"{v2}class V2(GPUModelRunner): ...\n", "worker__v1": f"{v1}class V1(GPUModelRunner): ...\n"}
+    files["worker/__init__"] = ""
+    sites = found(tree, worker__own=probe, worker__both=probe, **files)[1]
+    assert [site.path for site in sites] == ["vllm_omni/worker/both.py"]
 
 
 def test_an_override_of_vllms_method_is_never_dead(tree: Tree) -> None:

@@ -11,8 +11,11 @@ from omni_migrate.sources import resolve
 pytestmark = pytest.mark.release
 
 INNER = "ModelState.capture_inner_cudagraphs: exists"
+# Before 0.26 only the subclasses have them.
+SIZES = "ModelState: has max_num_reqs, max_num_tokens, inputs_embeds_size, dtype, device, supports_mm_inputs"
 NO_STATES = sorted(
     [
+        "ModelState: exists",
         "ModelState.add_request: exists",
         *["ModelState.prepare_inputs: exists"] * 6,
         "ModelState.prepare_dummy_inputs: exists",
@@ -46,7 +49,7 @@ def _from_class(symbol: str) -> str:
 
 @pytest.mark.parametrize(
     ("version", "claims"),
-    [("0.20.0", 91), ("0.24.0", 91), ("0.28.0", 91), ("0.30.0", 91), ("0.31.0", 91), ("0.32.0", 93)],
+    [("0.20.0", 99), ("0.24.0", 99), ("0.28.0", 99), ("0.30.0", 99), ("0.31.0", 99), ("0.32.0", 101)],
 )
 def test_all_that_we_rely_on_holds(version: str, claims: int) -> None:
     found = proofs_of(version)
@@ -56,7 +59,8 @@ def test_all_that_we_rely_on_holds(version: str, claims: int) -> None:
 
 
 def test_what_vllm_0_32_alone_has_is_not_relied_on_before() -> None:
-    for version in ("0.20.0", "0.28.0", "0.31.0"):
+    assert not_holding("0.20.0") == not_holding("0.24.0") == sorted([INNER, SIZES])
+    for version in ("0.26.0", "0.28.0", "0.31.0"):
         assert not_holding(version) == [INNER]
     assert not_holding("0.32.0") == []
 
@@ -65,6 +69,7 @@ def test_what_doesnt_hold_before_0_20() -> None:
     assert not_holding("0.18.0") == sorted(
         [
             INNER,
+            SIZES,
             "RequestState: has num_computed_tokens_np, prompt_len",
             "RequestState: has num_computed_tokens_np, prompt_len, req_id_to_index",
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import shutil
 import subprocess
 import sys
 import tokenize
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from omni_migrate.facts.hook_sites import HookSite, count_by_hook, dead_definitions, find_hook_sites
+from omni_migrate.facts.hook_sites import HookSite, count_by_hook, dead_definitions, find_hook_sites, imported_files
 from omni_migrate.facts.modules import Modules
 from omni_migrate.facts.runners import find_runners
 from omni_migrate.knowledge import common_words, hooks, upstream_runners
@@ -22,6 +23,7 @@ from omni_migrate.sources import resolve
 
 pytestmark = pytest.mark.release
 
+REPOSITORY = Path(__file__).parents[2]
 VERSIONS = ("0.14.0", "0.16.0", "0.18.0", "0.20.0", "0.22.0", "0.24.0", "0.26.0", "0.28.0", "0.30.0")
 
 # Sites of each hook in VERSIONS, in that order.
@@ -177,6 +179,26 @@ def test_the_same_hooks_after_extract_adapters(version: str, tmp_path: Path) -> 
         for site in after
     )
     assert {site.name for site in dead_definitions(modules, after, "vllm_omni")} <= {*DEAD[version]}
+
+
+@pytest.mark.parametrize("version", ["0.28.0", "0.30.0"])
+def test_the_same_sites_beside_our_v2_runners(version: str, tmp_path: Path) -> None:
+    root, _, before = analysed(version)
+    shutil.copytree(root / "vllm_omni", tmp_path / "vllm_omni")
+    own = Modules(Workspace(REPOSITORY))
+    gpu = [
+        runner
+        for runner in find_runners(own, "vllm_omni", upstream_runners())
+        if runner.api == "V2" and not runner.platform
+    ]
+    for path in imported_files(own, gpu):
+        if not path.endswith("/__init__.py") or "adapters" in path:
+            (tmp_path / path).parent.mkdir(exist_ok=True)
+            shutil.copy(REPOSITORY / path, tmp_path / path)
+    modules = Modules(Workspace(tmp_path))
+    runners = find_runners(modules, "vllm_omni", upstream_runners())
+    assert "OmniGPUModelRunnerV2" in {runner.name for runner in runners}
+    assert find_hook_sites(modules, hooks(), "vllm_omni", runners) == before
 
 
 def line_of(modules: Modules, site: HookSite) -> str:

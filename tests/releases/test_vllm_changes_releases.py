@@ -57,6 +57,10 @@ def test_0_30_to_0_31_and_0_32() -> None:
     assert to_32[execute].after == ("vllm/v1/worker/gpu/model_runner.py", 1719)
 
 
+def test_a_version_beside_itself_has_not_changed() -> None:
+    assert {item.status for item in between("0.30.0", "0.30.0", ("execute_model",)).values()} == {"unchanged"}
+
+
 def test_the_v2_runner_grew_model_states_between_0_16_and_0_18() -> None:
     changes = between("0.16.0", "0.18.0", ("_dummy_run",))
     assert changes["worker.gpu.model_states.interface.ModelState.prepare_inputs"].status == "new"
