@@ -92,13 +92,17 @@ def differences(v1: dict[str, Any], v2: dict[str, Any], name: str) -> dict[str, 
     return {quantity: where for quantity, where in found.items() if where}
 
 
-def required(name: str) -> tuple[str, ...]:
-    """What a scenario must have seen."""
+def known_scenarios() -> dict[str, Any]:
+    """The scenarios of tests/engine, by name."""
     sys.path.insert(0, str(ENGINE.parent))
     from engine_scenarios import BY_NAME
 
-    needed = BY_NAME[name].requires if name in BY_NAME else EXTRA[name]
-    return tuple(needed)
+    return BY_NAME
+
+
+def required(name: str) -> tuple[str, ...]:
+    """What a scenario must have seen."""
+    return EXTRA[name] if name in EXTRA else known_scenarios()[name].requires
 
 
 def prove(release: str, arguments: argparse.Namespace, tally: Tally) -> None:
@@ -142,6 +146,7 @@ def prove(release: str, arguments: argparse.Namespace, tally: Tally) -> None:
             plant(tree, copy, fault)
         except ValueError as error:
             print(f"{release}: no fault {fault.name!r}: {error}")
+            tally.check(fault.path == "binding.py", f"{release}: cannot plant {fault.name!r}: {error}")
             continue
         outcome = run(python, copy, "v2", wanted, home / "port-fault-run", log)
         seen_in = [name for name in wanted if differences(v1[name], outcome[name], name)]

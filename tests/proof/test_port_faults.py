@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "engine")]
-
-from engine_scenarios import BY_NAME
 from port_faults import FAULTS, plant
-from prove_port import EXTRA, PARTLY, SCENARIOS, differences
+from prove_port import EXTRA, PARTLY, SCENARIOS, differences, known_scenarios
 
 from omni_migrate.runners import in_tree_worker
 
@@ -31,7 +24,7 @@ def test_a_fault_is_planted_once(fault, tmp_path):
 
 
 def test_scenarios_and_what_they_must_have_seen_are_there():
-    assert set(SCENARIOS) <= set(BY_NAME) | set(EXTRA)
+    assert set(SCENARIOS) <= set(known_scenarios()) | set(EXTRA)
     assert set(PARTLY) <= set(SCENARIOS)
     assert {name for fault in FAULTS for name in fault.scenarios} <= set(SCENARIOS)
 

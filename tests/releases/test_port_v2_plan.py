@@ -60,7 +60,7 @@ FACTS = {
     "0.20.0": Facts(LATER_CODES, OLD, 5, 0, True, 0),
     "0.22.0": Facts(LATER_CODES, OLD, 4, 8, True, 0),
     "0.24.0": Facts(LATER_CODES, NEW, 7, 10, True, 0),
-    "0.26.0": Facts(LATER_CODES, NEW, 7, 10, True, 2),
+    "0.26.0": Facts(LATER_CODES, NEW, 7, 14, True, 2),
     "0.28.0": Facts(LATER_CODES, NEW, 9, 0, False, 2),
 }
 
