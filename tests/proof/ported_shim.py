@@ -14,7 +14,7 @@ from unittest import mock
 import engine_scenarios
 import published_shim
 import torch
-from engine_scenarios import CHUNKED, MTP, Scenario
+from engine_scenarios import CHUNKED, CROWDED, MTP, RESUMED, Scenario
 from published_shim import PublishedARRunner, PublishedGenerationRunner
 from vllm.v1.worker import cpu_worker
 from vllm_omni.engine.serialization import serialize_additional_information
@@ -24,20 +24,21 @@ from vllm_omni.engine import PromptEmbedsPayload
 
 HAS_BUFFER = "model_intermediate_buffer" in {field.name for field in fields(OmniNewRequestData)}
 FORMS = ("encoded", "dict", "buffer")
-TEXT_ONLY = (
+EXTRA = (
     Scenario("text-thinker", "TinyThinker", CHUNKED),
     Scenario("text-talker", "TinyTalker", (*CHUNKED, *MTP), prompt_embeds=True),
+    Scenario("noop-crowded", "TinyNoop", (*RESUMED, "runner kwargs"), text=False, **CROWDED),
 )
-"""The same stages, but text is all that leaves them."""
+"""Stages whose output is text alone, and preemption of a model that no published V1 runner treats wrongly."""
 KV: list[dict[str, Any]] = []
 """What the KV transfer managers were handed."""
 
 
 def configure(vllm_config: Any, _configure: Any = published_shim.configure) -> None:
-    """The fields that omni's own configuration has; a scenario of TEXT_ONLY is a stage that gives text."""
+    """The fields that omni's own configuration has; a scenario `text-…` is a stage that gives text."""
     _configure(vllm_config)
     config = vllm_config.model_config
-    if Path(config.model).name in {scenario.name for scenario in TEXT_ONLY}:
+    if Path(config.model).name.startswith("text-"):
         object.__setattr__(config, "engine_output_type", "text")
 
 
@@ -211,6 +212,6 @@ class PublishedGenerationWorker(PublishedARWorker):
     kind, runner = "Generation", V1GenerationRunner
 
 
-engine_scenarios.BY_NAME.update((scenario.name, scenario) for scenario in TEXT_ONLY)
+engine_scenarios.BY_NAME.update((scenario.name, scenario) for scenario in EXTRA)
 published_shim.configure = configure
 published_shim.hand_in = lambda scheduler_output: None  # it is done in `Steps`, for both runners
