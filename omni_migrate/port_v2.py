@@ -17,17 +17,21 @@ from omni_migrate.facts.v2_ports import find_v2_port
 from omni_migrate.facts.vllm_changes import overridden_methods, track
 from omni_migrate.facts.vllm_source import VllmSource
 from omni_migrate.knowledge import HookSpec, hooks, paired_vllm, upstream_runners
-from omni_migrate.plan.phases import Plan
+from omni_migrate.plan.phases import Phase, Plan
 from omni_migrate.plan.v2_port import PHASES, RFC, V2Port
 from omni_migrate.plan.workspace import Workspace
 from omni_migrate.report.findings import FileChange, Finding, Report, Severity
 from omni_migrate.report.mapping_document import render_mapping
+from omni_migrate.report.parity_matrix import Feature, draw_matrix, parity_matrix
 from omni_migrate.request import PortRequest
 from omni_migrate.sources import Source, resolve
 from omni_migrate.writing import refuse_unwritable, write_plan
 
 PACKAGE = "vllm_omni"
 VLLM = "vllm"
+MATRIX = "docs/model_runner_v2_parity.md"
+MATRIX_PHASE = max(PHASES) + 1
+ALL_PHASES = {**PHASES, MATRIX_PHASE: "State the feature parity of V1 and V2"}
 _SKIP_HINT = "mend it, or list it under `skip` in [tool.omni-migrate]"
 
 
@@ -59,9 +63,9 @@ def _run(request: PortRequest) -> Report:
     source = resolve(request.source, cwd=request.cwd, progress=request.progress, package=PACKAGE)
     writes = not (request.dry_run or request.check or request.list_sites)
     refuse_unwritable(request, source, writes)
-    outside = [number for number in request.phases if number not in PHASES]
+    outside = [number for number in request.phases if number not in ALL_PHASES]
     if outside:
-        raise InputError(f"--phase {outside[0]}: port-v2 has phases 1 to {max(PHASES)}")
+        raise InputError(f"--phase {outside[0]}: port-v2 has phases 1 to {MATRIX_PHASE}")
     found = _Found(request, source)
     vllm = _open(request, request.vllm or _paired(source))
     blocked = found.unreadable() if writes else {}
@@ -111,6 +115,7 @@ class _Found:
             )
         self.sites = find_hook_sites(self.modules, self.specs, PACKAGE, self.runners)
         self.dead = dead_definitions(self.modules, self.sites, PACKAGE)
+        self.features: tuple[Feature, ...] = ()
         self.port = find_v2_port(self.modules, self.specs, PACKAGE, self.runners, self.sites)
 
     def unreadable(self) -> dict[str, str]:
@@ -126,13 +131,28 @@ class _Found:
 
     def plan(self, port: V2Port) -> Plan:
         """The phases that were asked for. Raises InputError for a phase whose ground is not there."""
-        numbers = self.request.phases or tuple(PHASES)
+        numbers = self.request.phases or tuple(ALL_PHASES)
         missing = port.missing_before(min(numbers))
         if missing:
             raise InputError(
                 f"--phase {numbers[0]}: it builds on {missing}, which this tree lacks; run the phases before it first"
             )
-        return port.plan(numbers)
+        plan = port.plan([number for number in numbers if number in PHASES])
+        if MATRIX_PHASE not in numbers:
+            return plan
+        snapshot = self.modules.workspace.snapshot()
+        self._write_matrix()
+        changes = self.modules.workspace.changes_since(snapshot)
+        last = Phase(MATRIX_PHASE, ALL_PHASES[MATRIX_PHASE], changes, (MATRIX,) if changes else ())
+        return Plan(RFC, (*plan.phases, last))
+
+    def _write_matrix(self) -> None:
+        """The matrix of the tree as it is in the workspace."""
+        sites = find_hook_sites(self.modules, self.specs, PACKAGE, self.runners)
+        self.features = parity_matrix(self.modules, PACKAGE, sites)
+        page = draw_matrix(self.features, self.source.version).encode("utf-8")
+        if not self.modules.workspace.exists(MATRIX) or self.modules.workspace.read(MATRIX) != page:
+            self.modules.workspace.write(MATRIX, page)
 
     def verify(self, plan: Plan, port: V2Port) -> None:
         """Hold the result to every check. Raises VerificationError."""
@@ -152,7 +172,10 @@ class _Found:
         snapshot = self.modules.workspace.snapshot()
         again = V2Port(self.modules, PACKAGE)
         for phase in plan.phases:
-            again.phase(phase.number)
+            if phase.number in PHASES:
+                again.phase(phase.number)
+            else:
+                self._write_matrix()
         return self.modules.workspace.changes_since(snapshot)
 
     def report(self, plan: Plan, port: V2Port, proofs: Sequence[Proof], vllm: str, written: str) -> Report:
@@ -167,7 +190,8 @@ class _Found:
             Finding(path, 0, "unreadable-file", Severity.ERROR, "", reason, _SKIP_HINT)
             for path, reason in unreadable.items()
         ]
-        tables = [self._hooks_table(proofs, status, vllm)]
+        features = self.features or parity_matrix(self.modules, PACKAGE, self.sites)
+        tables = [self._hooks_table(proofs, status, vllm), _features_table(features)]
         if self.request.list_sites:
             tables.append(self._sites_table())
         summary: dict[str, int | float | str] = {
@@ -191,6 +215,7 @@ class _Found:
                 "hooks": [self._hook_entry(spec, own, proofs, status) for spec, own in by_hook(self.sites, self.specs)],
                 "sites": [_site_entry(site) for site in self.sites],
                 "proofs": [_proof_entry(proof) for proof in proofs],
+                "features": [_feature_entry(feature) for feature in features],
                 "tables": tables,
             },
         )
@@ -225,6 +250,19 @@ class _Found:
             "extension_points": [point.symbol for point in spec.points], "on_v2": status.get(spec.id, ""),
             "claims": len(about), "proven": sum(proof.holds for proof in about),
         }  # fmt: skip
+
+
+def _features_table(features: Sequence[Feature]) -> dict[str, object]:
+    rows = [[feature.name, feature.v1.state, feature.v2.state, feature.notes] for feature in features]
+    return {"title": "Feature parity", "columns": ["Feature", "V1", "V2", "Notes"], "rows": rows}
+
+
+def _feature_entry(feature: Feature) -> dict[str, object]:
+    cells = {
+        name: {"state": cell.state, "evidence": list(cell.evidence)}
+        for name, cell in (("v1", feature.v1), ("v2", feature.v2))
+    }
+    return {"name": feature.name, **cells, "notes": feature.notes}
 
 
 def _site_entry(site: HookSite) -> dict[str, object]:
