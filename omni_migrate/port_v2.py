@@ -68,13 +68,13 @@ def _run(request: PortRequest) -> Report:
         raise InputError(f"--phase {outside[0]}: port-v2 has phases 1 to {MATRIX_PHASE}")
     found = _Found(request, source)
     vllm = _open(request, request.vllm or _paired(source))
-    blocked = found.unreadable() if writes else {}
-    if blocked:
-        path, reason = next(iter(blocked.items()))
-        raise InputError(f"{path} {reason}: it may define a hook or a worker, so nothing is written; {_SKIP_HINT}")
     port = V2Port(found.modules, PACKAGE)
     listing = request.list_sites and not (request.dry_run or request.check)
     plan = Plan(RFC, ()) if listing or found.has_foreign_port(port) else found.plan(port)
+    blocked = found.unreadable() if writes else {}
+    if blocked:
+        path, reason = next(iter(blocked.items()))
+        raise InputError(f"{path} {reason}: it may have a hook or a worker, so nothing is written; {_SKIP_HINT}")
     if plan.phases:
         found.verify(plan, port)
     written = write_plan(request, source, plan) if writes and plan.phases else ""
