@@ -36,7 +36,8 @@ FAULTS = (
     PortFault("no postprocess", "gpu_model_runner_v2.py", "omni.process_model_output(state.hidden_states)", "pass",
               ("no-kv",)),
     PortFault("MTP's embeddings are not fed", "hook_adapters/qwen3_talker.py",
-              "inputs_embeds[first : first + n].copy_(embeds if embeds.shape[0] == n else embeds[:n])", "pass", ("no-kv",)),
+              "inputs_embeds[first : first + n].copy_(embeds if embeds.shape[0] == n else embeds[:n])", "pass",
+              ("no-kv",)),
 )  # fmt: skip
 
 
