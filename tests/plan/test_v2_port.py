@@ -270,7 +270,7 @@ def chosen(root, monkeypatch, *, v2: bool, reason: str | None) -> tuple[str, lis
 
     stubs = {
         "vllm": {}, "vllm_omni": {}, "vllm_omni.worker": {},
-        "vllm.logger": {"init_logger": lambda _: SimpleNamespace(warning=lambda text, *args: logged.append(text % args))},
+        "vllm.logger": {"init_logger": lambda _: SimpleNamespace(warning=lambda text, *a: logged.append(text % a))},
         "vllm_omni.worker.runner": {"OmniRunner": runner("V1")},
         "vllm_omni.worker.binding": {"v1_reason": lambda config: reason, "FinishedKVTransfer": lambda runner: "kv"},
         "vllm_omni.worker.gpu_ar_model_runner_v2": {"GPUARModelRunnerV2": runner("V2")},
