@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import sys
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -256,3 +258,90 @@ def test_a_subclass_with_a_runner_of_its_own_is_said(tree):
     _, ported, _ = planned(tree(files={**TREE, "vllm_omni/worker/mine.py": more}))
     finding = next(finding for finding in ported.findings if finding.symbol == "Mine")
     assert (finding.path, finding.line) == ("vllm_omni/worker/mine.py", 5)
+
+
+def chosen(root, monkeypatch, *, v2: bool, reason: str | None) -> tuple[str, list[str]]:
+    """Runs the written AR worker over stand-ins: the runner that it builds, and what it logs."""
+    _, _, workspace = planned(root)
+    logged: list[str] = []
+
+    def runner(name):
+        return type(name, (), {"__init__": lambda self, config, device: None})
+
+    stubs = {
+        "vllm": {}, "vllm_omni": {}, "vllm_omni.worker": {},
+        "vllm.logger": {"init_logger": lambda _: SimpleNamespace(warning=lambda text, *a: logged.append(text % a))},
+        "vllm_omni.worker.runner": {"OmniRunner": runner("V1")},
+        "vllm_omni.worker.binding": {"v1_reason": lambda config: reason, "FinishedKVTransfer": lambda runner: "kv"},
+        "vllm_omni.worker.gpu_ar_model_runner_v2": {"GPUARModelRunnerV2": runner("V2")},
+    }  # fmt: skip
+    for name, members in stubs.items():
+        module = ModuleType(name)
+        module.__dict__.update(members)
+        monkeypatch.setitem(sys.modules, name, module)
+    base = type("Base", (), {"vllm_config": None, "device": None, "use_v2_model_runner": v2})
+    space = {"Base": base, "__name__": "written"}
+    exec(compile(workspace.read(f"{WORKER}/gpu_ar_worker.py"), "gpu_ar_worker.py", "exec"), space)
+    worker = space["GPUARWorker"]()
+    worker.init_device()
+    built = type(worker.model_runner).__name__
+    assert worker.use_v2_model_runner is (built == "V2")
+    assert getattr(worker.model_runner, "kv_transfer", None) == ("kv" if built == "V2" else None)
+    return built, logged
+
+
+@pytest.mark.parametrize(
+    ("v2", "reason", "built", "logged"),
+    [
+        (False, None, "V1", []),
+        (False, "a reason", "V1", []),
+        (True, None, "V2", []),
+        (True, "a reason", "V1", ["OMNI GPUARWorker forces v1 model runner: a reason"]),
+    ],
+)
+def test_the_written_worker_chooses(tree, monkeypatch, v2, reason, built, logged):
+    assert chosen(tree(files=TREE), monkeypatch, v2=v2, reason=reason) == (built, logged)
+
+
+CONFIG = {"async_chunk": False, "engine_output_type": "audio", "architectures": ["Tiny"]}
+
+
+@pytest.mark.parametrize(
+    ("config", "more", "said"),
+    [
+        ({}, {}, None),
+        ({"async_chunk": True}, {}, "async_chunk"),
+        ({"architectures": ["ArchB"]}, {}, "connector"),
+        ({"sends": True}, {}, "connector"),
+        ({}, {"stages": 2}, "pipeline parallelism"),
+        ({}, {"caching": True}, "prefix cache"),
+        ({"engine_output_type": "text"}, {"caching": True}, None),
+        ({"architectures": ["Dreamer"]}, {}, "Dreamer has dreams, which is not ported to V2"),
+        ({}, {"no_states": True}, "no model states"),
+    ],
+)
+def test_the_written_reason_names_what_v2_does_not_do(tree, monkeypatch, config, more, said):
+    files = {**TREE, f"{WORKER}/runner.py": TREE[f"{WORKER}/runner.py"] + "\n    omni_prefix_cache = None\n"}
+    binding = ast.parse(port(tree(files=files))[0].binding)
+    wanted = [n for n in binding.body if getattr(n, "name", "") == "v1_reason"]
+    wanted += [n for n in binding.body if isinstance(n, ast.Assign) and n.targets[0].id in ("UNPORTED", "CONNECTED")]
+    space = {
+        "find_spec": lambda name: None if more.get("no_states") else object(),
+        "sends_payloads": lambda model_config: getattr(model_config, "sends", False),
+        "Any": object,
+    }
+    exec(compile(ast.Module(wanted, []), "binding.py", "exec"), space)
+    loader = ModuleType("vllm.model_executor.model_loader.utils")
+    models = {"Tiny": type("Tiny", (), {}), "Dreamer": type("Dreamer", (), {"dreams": True})}
+    loader.get_model_cls = lambda model_config: models[model_config.architectures[0]]
+    for name in ("vllm", "vllm.model_executor", "vllm.model_executor.model_loader"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, loader.__name__, loader)
+    reason = space["v1_reason"](
+        SimpleNamespace(
+            model_config=SimpleNamespace(**{**CONFIG, **config}),
+            parallel_config=SimpleNamespace(pipeline_parallel_size=more.get("stages", 1)),
+            cache_config=SimpleNamespace(enable_prefix_caching=more.get("caching", False)),
+        )
+    )
+    assert reason is None if said is None else said in reason
