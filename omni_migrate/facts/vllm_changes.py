@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from omni_migrate.facts.modules import Modules
@@ -68,14 +68,14 @@ class Tracked:
 def track(old: VllmSource, new: VllmSource, specs: Sequence[HookSpec], overridden: Iterable[str] = ()) -> list[Tracked]:
     """Every extension point of V2 and every method of V1's runner that a hook names or that is `overridden`."""
     found = []
-    for symbol, hooks, callers in _v2_symbols(specs):
-        found.append(_tracked(old, new, symbol, hooks, "V2", callers))
+    for watched in _v2_symbols(specs):
+        found.append(_tracked(old, new, watched))
     v1: dict[str, list[str]] = {name: [] for name in overridden}
     for spec in specs:
         for name in spec.names.get("overrides", ()):
             v1.setdefault(name, []).append(spec.id)
     for name in sorted(v1):
-        found.append(_tracked(old, new, f"{V1_RUNNER}.{name}", tuple(v1[name]), "V1", ()))
+        found.append(_tracked(old, new, _Watched(f"{V1_RUNNER}.{name}", "V1", v1[name])))
     return [item for item in found if item.status != "absent"]
 
 
@@ -98,25 +98,36 @@ def _all_methods(vllm: VllmSource, symbol: Symbol) -> Iterator[str]:
             yield from _all_methods(vllm, base)
 
 
-def _v2_symbols(specs: Iterable[HookSpec]) -> Iterator[tuple[str, tuple[str, ...], tuple[_Caller, ...]]]:
-    """Each symbol with its hooks and the functions that are claimed to call it."""
-    hooks: dict[str, list[str]] = {}
-    callers: dict[str, list[_Caller]] = {}
+@dataclass
+class _Watched:
+    """A symbol to compare: the hooks that it serves, who is claimed to call it, and the fields that are claimed."""
+
+    symbol: str
+    api: str
+    hooks: list[str]
+    callers: list[_Caller] = field(default_factory=list)
+    fields: list[str] = field(default_factory=list)
+
+
+def _v2_symbols(specs: Iterable[HookSpec]) -> Iterable[_Watched]:
+    found: dict[str, _Watched] = {}
     for spec in specs:
         for point in spec.points:
-            hooks.setdefault(point.symbol, []).append(spec.id)
-            kinds = ("called_in", "result_overrides")
-            names = [(claim.value, claim.on) for claim in point.claims if claim.kind in kinds]
-            callers.setdefault(point.symbol, []).extend(names)
-    for symbol, users in hooks.items():
-        yield symbol, tuple(dict.fromkeys(users)), tuple(dict.fromkeys(callers[symbol]))
+            watched = found.setdefault(point.symbol, _Watched(point.symbol, "V2", []))
+            watched.hooks.append(spec.id)
+            for claim in point.claims:
+                if claim.kind in ("called_in", "result_overrides"):
+                    watched.callers.append((claim.value, claim.on))
+                elif claim.kind == "fields":
+                    watched.fields += claim.value
+    return found.values()
 
 
-def _tracked(
-    old: VllmSource, new: VllmSource, name: str, hooks: tuple[str, ...], api: str, callers: Sequence[_Caller]
-) -> Tracked:
+def _tracked(old: VllmSource, new: VllmSource, watched: _Watched) -> Tracked:
+    name, hooks = watched.symbol, tuple(dict.fromkeys(watched.hooks))
     before, after = old.find(name), new.find(name)
-    item = Tracked(name, hooks, api, "absent", before.place if before else None, after.place if after else None, name)
+    places = (before.place if before else None, after.place if after else None)
+    item = Tracked(name, hooks, watched.api, "absent", *places, name)
     if before is None:
         return replace(item, status="new" if after is not None else "absent", now=name if after is not None else "")
     if after is None:
@@ -127,8 +138,12 @@ def _tracked(
         moved = successor.rpartition(".")[2] == name.rpartition(".")[2]
         item = replace(item, status="moved" if moved else "renamed", now=successor, after=after.place)
     differences = (
-        *_compared(old, new, before, after),
-        *(difference for caller in callers for difference in _callers(old, new, caller, name.rpartition(".")[2])),
+        *_compared(old, new, before, after, watched.fields),
+        *(
+            difference
+            for caller in dict.fromkeys(watched.callers)
+            for difference in _callers(old, new, caller, name.rpartition(".")[2])
+        ),
     )
     if item.status == "absent":
         left = before.module.path != after.module.path
@@ -165,12 +180,16 @@ def _siblings(vllm: VllmSource, outer: str) -> list[ast.ClassDef | FunctionNode]
     return [node for node in body if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))]
 
 
-def _compared(old: VllmSource, new: VllmSource, before: Symbol, after: Symbol) -> Iterator[Difference]:
+def _compared(
+    old: VllmSource, new: VllmSource, before: Symbol, after: Symbol, claimed: Collection[str]
+) -> Iterator[Difference]:
+    """What differs. Of a class that is no record of fields, only what is claimed of it, and how it is made."""
     if isinstance(before.node, ast.ClassDef) and isinstance(after.node, ast.ClassDef):
-        yield from _fields(old, new, before, after)
+        is_record = any(isinstance(statement, ast.AnnAssign) for statement in before.node.body)
+        yield from _fields(old, new, before, after, None if is_record else claimed)
         now = {node.name: node for node in methods(after.node)}
-        for method in methods(before.node):
-            if method.name in now:
+        for method in {node.name: node for node in methods(before.node)}.values():
+            if method.name in now and (is_record or method.name in ("__init__", *claimed)):
                 for difference in _signatures(parameters(method, True), parameters(now[method.name], True)):
                     yield Difference("method", f"{method.name}: {difference.text}")
     elif not isinstance(before.node, ast.ClassDef) and not isinstance(after.node, ast.ClassDef):
@@ -184,8 +203,12 @@ def _compared(old: VllmSource, new: VllmSource, before: Symbol, after: Symbol) -
             yield Difference("body", f"{lines} line{'s' if lines > 1 else ''} of the body")
 
 
-def _fields(old: VllmSource, new: VllmSource, before: Symbol, after: Symbol) -> Iterator[Difference]:
+def _fields(
+    old: VllmSource, new: VllmSource, before: Symbol, after: Symbol, only: Collection[str] | None
+) -> Iterator[Difference]:
     was, now = class_fields(old, before), class_fields(new, after)
+    if only is not None:
+        was, now = ({name: note for name, note in has.items() if name in only} for has in (was, now))
     for name in was:
         if name not in now:
             yield Difference("field-removed", f"loses {name}")

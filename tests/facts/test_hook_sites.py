@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from omni_migrate.facts.hook_sites import HookSite, dead_definitions, find_hook_sites
+from omni_migrate.facts.hook_sites import HookSite, dead_definitions, dead_hook_findings, find_hook_sites
 from omni_migrate.facts.modules import Modules
 from omni_migrate.facts.runners import find_runners
 from omni_migrate.knowledge import hooks, upstream_runners
@@ -114,7 +114,14 @@ class Runner(Mixin, GPUModelRunner):
 def test_a_hook_that_nothing_calls_is_dead_unless_a_file_elsewhere_names_it(tree: Tree) -> None:
     text = "class R:\n    def _build_model_kwargs_extra(self):\n        return {}\n"
     modules, sites = found(tree, worker__a=text)
-    assert [site.name for site in dead_definitions(modules, sites, "vllm_omni")] == ["_build_model_kwargs_extra"]
+    (found_dead,) = dead_hook_findings(dead_definitions(modules, sites, "vllm_omni"))
+    assert (found_dead.rule, found_dead.severity.value, found_dead.path, found_dead.line, found_dead.symbol) == (
+        "dead-hook",
+        "note",
+        "vllm_omni/worker/a.py",
+        2,
+        "R._build_model_kwargs_extra",
+    )
     modules, sites = found(tree, worker__a=text, audex="def f(runner):\n    runner._build_model_kwargs_extra()\n")
     assert dead_definitions(modules, sites, "vllm_omni") == []
 
