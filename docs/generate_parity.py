@@ -15,6 +15,7 @@ PAGE = ROOT / "docs" / "parity.md"
 ENGINE, UNIT = "tests/engine", "tests/runners"
 SAME = f"{ENGINE}/test_engine_same.py::test_v1_and_v2_do_the_same"
 MEANING = f"{ENGINE}/test_engine_meaning.py::"
+UNSAID = f"{ENGINE}/test_engine_unsaid.py::"
 NOT_HERE = "cannot be proven here: "
 
 # feature, proof of V1 and V2 (they share each test, which runs under both), notes
@@ -22,8 +23,13 @@ ROWS: list[tuple[str, tuple[str, ...], str]] = [
     ("Text generation", (f"{SAME}[plain]", f"{SAME}[noop]"), ""),
     (
         "Multimodal input (image, video, audio)",
-        (f"{SAME}[mimo]", f"{SAME}[mrope]"),
-        "Features reach the position and preprocess hooks. A model with a real multimodal encoder is not tested yet.",
+        (
+            f"{MEANING}test_images_decide_the_tokens_of_the_requests_that_have_some",
+            f"{MEANING}test_an_image_that_is_cut_into_chunks_is_seen_whole",
+            f"{SAME}[mimo]",
+        ),
+        "Images, through vLLM's own processor and encoder path, with and without hooks. Video and audio take the same "
+        "path and are not run; their metadata reaches the position hook of `mrope`.",
     ),
     ("Multimodal output", (f"{MEANING}test_multimodal_outputs_are_split_by_request",), "tensor, list and dict"),
     (
@@ -39,7 +45,8 @@ ROWS: list[tuple[str, tuple[str, ...], str]] = [
     (
         "XD-RoPE",
         (f"{ENGINE}/test_engine_same.py::test_nothing_is_logged_but_the_missing_xd_rope",),
-        "vLLM has none from 0.30 on: one logged line, and the model's M-RoPE positions are used.",
+        "On 0.28 the scenario `xdrope-four` runs four dimensions. vLLM has none from 0.30 on: one logged line, and the "
+        "model's M-RoPE positions are used.",
     ),
     (
         "Talker MTP",
@@ -70,7 +77,7 @@ ROWS: list[tuple[str, tuple[str, ...], str]] = [
         (
             f"{UNIT}/test_host_copy.py::test_payloads_survive_serialisation_between_processes",
             f"{MEANING}test_a_request_that_is_aborted_and_comes_again_starts_from_nothing",
-            f"{MEANING}test_a_thousand_and_more_requests_some_aborted_leave_nothing",
+            f"{MEANING}test_thousands_of_requests_some_aborted_leave_nothing",
         ),
         "",
     ),
@@ -131,10 +138,26 @@ ROWS: list[tuple[str, tuple[str, ...], str]] = [
         (f"{UNIT}/test_host_copy.py::test_nothing_outside_a_platform_names_cuda",),
         NOT_HERE + "they run the GPU classes, which name no CUDA.",
     ),
-    ("Pipeline parallelism with a talker", (), "missing: what a talker feeds back cannot cross ranks."),
-    ("Speculative decoding", (), "missing: a span of several decode tokens gets no MTP, by the phase contract."),
+    (
+        "Pipeline parallelism with a talker",
+        (f"{UNIT}/test_hooks.py::test_what_would_go_wrong_in_silence_is_refused_by_name",),
+        "missing: what a talker feeds back cannot cross ranks; refused by name when the model is loaded.",
+    ),
+    (
+        "Speculative decoding",
+        (
+            f"{UNSAID}test_what_v2_lacks_is_named_in_the_log_and_runs_on_v1",
+            f"{UNSAID}test_a_decode_span_of_several_tokens_is_decode_and_gets_no_mtp",
+            f"{UNIT}/test_hooks.py::test_what_would_go_wrong_in_silence_is_refused_by_name",
+        ),
+        "A decode span of several tokens gets no MTP, by the phase contract. V2 refuses it by name, when the model is "
+        "loaded, for a model with hooks; without hooks it needs a draft model there, which is not run here. For kinds "
+        "of drafts that V2 lacks vLLM takes V1 and logs the reason.",
+    ),
     ("Diffusion models", (), "a runner of their own, which the V2 port does not touch."),
 ]
+STATES = {"Diffusion models": ("separate", "separate"), "Speculative decoding": ("yes", "unproven")}
+"""Features whose state the notes do not say."""
 
 
 def tests() -> set[str]:
@@ -162,11 +185,10 @@ def page() -> str:
         "| --- | --- | --- | --- | --- |",
     ]
     for feature, proofs, notes in ROWS:
-        state = "no" if not proofs else "unproven" if notes.startswith(NOT_HERE) else "yes"
-        if feature == "Diffusion models":
-            state = "separate"
+        state = "unproven" if notes.startswith(NOT_HERE) else "no" if notes.startswith("missing: ") else "yes"
+        v1, v2 = STATES.get(feature, (state, state))
         named = "<br>".join(f"`{proof.split('/')[-1]}`" for proof in proofs)
-        lines.append(f"| {feature} | {state} | {state} | {named} | {notes} |")
+        lines.append(f"| {feature} | {v1} | {v2} | {named} | {notes} |")
     return "\n".join([*lines, ""])
 
 

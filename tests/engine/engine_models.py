@@ -283,6 +283,27 @@ class TinyXDRope(TinyTalker):
         return torch.stack([i, i // 2, i // 3]), 1
 
 
+class TinyXDRopeFour(TinyTalker):
+    """XD-RoPE of four dimensions, which vLLM computes up to 0.29."""
+
+    supports_xdrope = True
+
+    def __init__(self, *, vllm_config, prefix=""):
+        super().__init__(vllm_config=vllm_config, prefix=prefix)
+        for layer in self.model.layers:
+            rotary = layer.self_attn.rotary_emb
+            rotary._forward_method = rotary.forward_native  # the CPU kernel reads one row of positions, and crashes
+
+    def get_xdrope_input_positions(self, input_tokens, mm_features=None):
+        record("-", "positions", len(input_tokens))
+        i = torch.arange(len(input_tokens))
+        return torch.stack([i, i // 2, i // 3, i // 5])
+
+    def forward(self, input_ids, positions, *args, **kwargs):
+        see("four positions", positions.dim() == 2 and positions.shape[0] == 4)
+        return super().forward(input_ids, positions, *args, **kwargs)
+
+
 class MiMoAudioForConditionalGeneration(TinyTalker):
     """Ours, under the name that the registry knows: its hook wants the request's id and features."""
 
@@ -315,6 +336,23 @@ class TinyFinished(TinyTalker):
             for req_id, may_sample in zip(kwargs["request_ids"], eligible, strict=True):
                 record(req_id, "eligible", may_sample)
         return super().forward(*args, **kwargs)
+
+
+class TinyDrafted(TinyTalker):
+    """Decodes spans of several tokens, which speculative decoding makes; the next position is all it goes by."""
+
+    def preprocess(self, input_ids, input_embeds=None, **info):
+        if info["_omni_is_prefill"]:
+            return super().preprocess(input_ids, input_embeds, **info)
+        span, computed, prompt_len = input_ids.shape[0], info["_omni_num_computed_tokens"], info["_omni_prompt_len"]
+        see("decode span of several", span > 1)
+        record(who(info), "preprocess", computed, prompt_len, False, span)
+        embeds = self.embed_input_ids(input_ids)
+        return input_ids, embeds, {"mtp_inputs": (embeds * 0, embeds * 0)} if span == 1 else {}
+
+    def talker_mtp(self, input_ids, inputs_embeds, last_talker_hidden, text_step, **kwargs):
+        _, codes = super().talker_mtp(input_ids, inputs_embeds, last_talker_hidden, text_step, **kwargs)
+        return inputs_embeds, codes
 
 
 class TinyFaulty(TinyTalker):
@@ -402,6 +440,20 @@ class TinyCode2WavHooks(TinyCode2Wav):
         return input_ids, embeds, {"meta": {"seen": info["_omni_num_computed_tokens"]}}
 
 
+class Guesses:
+    """Drafts for speculative decoding: after an odd token that token twice, which is hardly ever right."""
+
+    def __init__(self, vllm_config):
+        pass
+
+    def load_model(self, model):
+        """There is none."""
+
+    def propose(self, sampled_token_ids, *args, **kwargs):
+        see("guessed", len(sampled_token_ids))
+        return [[tokens[-1]] * 2 if tokens and tokens[-1] % 2 else [] for tokens in sampled_token_ids]
+
+
 MODELS = (
     TinyPlain,
     TinyNoop,
@@ -416,8 +468,10 @@ MODELS = (
     TinyMRope,
     TinyMRopeLinear,
     TinyXDRope,
+    TinyXDRopeFour,
     MiMoAudioForConditionalGeneration,
     TinyFinished,
+    TinyDrafted,
     TinyFaulty,
     TinyRagged,
     TinyCode2Wav,
@@ -434,5 +488,7 @@ def name_as_published_v2() -> None:
 
 def register() -> None:
     """Make the tiny models known to vLLM by their class names."""
-    for model in MODELS:
+    from engine_vision import TinySeeingTalker, TinySeeingThinker
+
+    for model in (*MODELS, TinySeeingThinker, TinySeeingTalker):
         ModelRegistry.register_model(model.__name__, model)

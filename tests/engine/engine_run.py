@@ -1,4 +1,4 @@
-"""Runs scenarios on the real engine and writes what happened as JSON: python engine_run.py v1|v2 OUT WORK [NAME …]
+"""Runs scenarios on the real engine and writes what happened as JSON: engine_run.py v1|v2|unsaid OUT WORK [NAME …]
 
 The process has one runner version; each scenario gets an engine of its own.
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from engine_scenarios import BY_NAME, Scenario
+from engine_scenarios import BY_NAME, UNSAID, Scenario
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -43,8 +43,13 @@ SETTINGS = {
 
 def prepare(runner: str, work: Path) -> None:
     """Set vLLM's switches before it is imported; give V2 an active Triton driver that only interprets."""
-    os.environ.update(SETTINGS, VLLM_USE_V2_MODEL_RUNNER="1" if runner == "v2" else "0")
-    if runner == "v2":
+    os.environ.update(SETTINGS)
+    if runner == "unsaid":
+        os.environ.pop("VLLM_USE_V2_MODEL_RUNNER", None)
+        os.environ["VLLM_LOGGING_LEVEL"] = "WARNING"
+    else:
+        os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "1" if runner == "v2" else "0"
+    if runner != "v1":
         os.environ["TRITON_INTERPRET"] = "1"
         from triton.backends import Backend, backends
         from triton.backends.compiler import GPUTarget
@@ -116,6 +121,7 @@ def engine_arguments(scenario: Scenario, work: Path) -> dict[str, Any]:
     }
     if scenario.chunk:
         arguments["long_prefill_token_threshold"] = scenario.chunk
+    arguments |= scenario.engine
     if scenario.kv_transfer and not PUBLISHED:
         arguments["scheduler_cls"] = "vllm_omni.core.sched.scheduler.OmniScheduler"
     return arguments
@@ -127,15 +133,19 @@ def build_request(scenario: Scenario, index: int) -> tuple[dict[str, Any], Any]:
     from vllm import SamplingParams
 
     length = scenario.lengths[index]
+    images = pictures(index) if scenario.images else []
+    tokens = length + sum(image.shape[1] for image in images)
     generator = torch.Generator().manual_seed(100 + index)
     info: dict[str, Any] = {}
     if scenario.text:
-        info["text"] = {"states": torch.randn(length + 5, HIDDEN, generator=generator)}
+        info["text"] = {"states": torch.randn(tokens + 5, HIDDEN, generator=generator)}
     embeds = None
     if scenario.prompt_embeds and index % 2 == 0:
         embeds = torch.randn(length, HIDDEN, generator=generator)
         info["overlaid"] = True
     extra = dict(scenario.extra_args) if index % 2 else {}
+    if images:
+        info["overlaid"] = True
     if index in scenario.seeded:
         extra["tts_local_seed"] = 1000 + index
     if scenario.kv_transfer and index % 2:
@@ -151,7 +161,21 @@ def build_request(scenario: Scenario, index: int) -> tuple[dict[str, Any], Any]:
     if scenario.codes_from:
         rows = [row for step in DONE[scenario.codes_from]["outputs"][str(index)] for row in step["codes.audio"]]
         prompt = [16 * book + code for row in rows if min(row) >= 0 for book, code in enumerate(row)]
-    return {"prompt_token_ids": prompt}, parameters
+    if not images:
+        return {"prompt_token_ids": prompt}, parameters
+    from engine_vision import IMAGE_TOKEN
+
+    prompt[1:1] = [IMAGE_TOKEN] * len(images)
+    return {"prompt_token_ids": prompt, "multi_modal_data": {"image": images}}, parameters
+
+
+def pictures(index: int) -> list[Any]:
+    """No, one or two images of different sizes for a request."""
+    import torch
+    from engine_vision import CHANNELS, WIDTH
+
+    generator = torch.Generator().manual_seed(500 + index)
+    return [torch.randn(CHANNELS, 3 + index + i, WIDTH, generator=generator) for i in range(index % 3)]
 
 
 def carry(info: dict[str, Any], embeds: Any, extra: dict[str, Any]) -> dict[str, Any]:
@@ -385,11 +409,12 @@ def main() -> None:
         if SHIM == "published_shim":
             engine_models.name_as_published_v2()
     engine_models.register()
+    known = BY_NAME | {scenario.name: scenario for scenario in UNSAID}
     for name in names or BY_NAME:
         signal.alarm(SECONDS)
         start, watch.lines = time.perf_counter(), []
         try:
-            result = run(BY_NAME[name], folder)
+            result = run(known[name], folder)
         except Exception as error:
             traceback.print_exc()
             result = {"error": f"{type(error).__name__}: {error}"[:800]}

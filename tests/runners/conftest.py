@@ -14,6 +14,8 @@ from fakes import HIDDEN, config
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent.parent))
+OWN = {"parallel_config", "speculative_config", "compilation_config"}
+"""Options of `make_hooks` that go into the configuration."""
 HAVE_TORCH = importlib.util.find_spec("torch") is not None
 collect_ignore = (
     [] if HAVE_TORCH else [f"test_{name}.py" for name in ("step", "request_store", "hooks", "adapters", "host_copy")]
@@ -39,6 +41,7 @@ def make_hooks() -> Callable[..., Any]:
 
     def build(model: Any, **options: Any) -> OmniHooks:
         model_config = options.pop("model_config", {})
+        model_config |= {name: options.pop(name) for name in OWN & options.keys()}
         buffer = torch.zeros(32, HIDDEN)
         return Hooks(model, config(**model_config), torch.device("cpu"), torch.float32, buffer, 8, **options)
 

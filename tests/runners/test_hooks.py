@@ -88,6 +88,28 @@ def test_a_decode_span_of_two_is_neither_batched_nor_mtp(make_hooks):
     assert hooks.model.calls[-1]["_omni_is_prefill"] is False
 
 
+def test_a_position_whose_draft_was_rejected_is_prepared_anew(make_hooks):
+    hooks = make_hooks(Talker())
+    prefill(hooks, "a")
+    step(hooks, [("a", 3, 4, 4)], ids=[50, 51, 52], drafts={"a": [51, 52]})
+    done = step(hooks, [("a", 1, 5, 4)], ids=[61])
+    assert [call["ids"] for call in hooks.model.calls[1:]] == [[50, 51, 52], [61]]
+    assert done.fed[:, 0].tolist() == [161]
+    output = hooks.get_model_runner_output("base", done.hidden)
+    assert output["multimodal_outputs"][0]["hidden"].shape == (1, HIDDEN)
+    again = step(hooks, [("a", 6, 0, 4)], ids=[10, 11, 12, 13, 50, 61], preempted=["a"], resumed=["a"])
+    assert again.fed[:, 0].tolist() == [10, 11, 12, 13, 50, 161]
+
+
+def test_what_would_go_wrong_in_silence_is_refused_by_name(make_hooks):
+    with pytest.raises(ValueError, match="Talker has a talker MTP, whose feedback cannot cross pipeline ranks"):
+        make_hooks(Talker(), parallel_config=SimpleNamespace(pipeline_parallel_size=2))
+    with pytest.raises(ValueError, match="Talker has hooks or outputs per token, which V2 does not support"):
+        make_hooks(Talker(), speculative_config=object(), v2=True)
+    make_hooks(Talker(), speculative_config=object())
+    make_hooks(Quiet(), speculative_config=object(), v2=True, parallel_config=SimpleNamespace(pipeline_parallel_size=2))
+
+
 def test_stale_phase_keys_of_a_payload_do_not_reach_a_hook(make_hooks):
     hooks = make_hooks(Talker())
     stale = {"_omni_is_prefill": False, "_omni_prompt_len": 0, "_omni_num_computed_tokens": 77}
@@ -406,3 +428,96 @@ def test_a_replayed_graph_gives_the_outputs_that_were_captured(make_hooks):
     hooks.begin_forward()
     hooks.process_model_output(torch.zeros(1, HIDDEN))
     assert hooks.multimodal_outputs is static
+
+
+class FullGraphs:
+    """A compilation config with full graphs for two batch sizes."""
+
+    max_cudagraph_capture_size = 4
+    cudagraph_capture_sizes = (2, 4)
+    cudagraph_mode = SimpleNamespace(has_full_cudagraphs=lambda: True)
+
+
+@pytest.fixture
+def graph_wrapper(monkeypatch):
+    """A platform whose graph wrapper notes what it was called with."""
+    import sys
+
+    calls = []
+
+    def wrapper(runnable, vllm_config, runtime_mode):
+        def run(*args, **kwargs):
+            calls.append((runtime_mode, args[0].shape[0]))
+            return runnable(*args, **kwargs)
+
+        return run
+
+    platform = SimpleNamespace(get_static_graph_wrapper_cls=lambda: "a.Wrapper")
+    fakes = {
+        "vllm.config": SimpleNamespace(CUDAGraphMode=SimpleNamespace(FULL="full")),
+        "vllm.platforms": SimpleNamespace(current_platform=platform),
+        "vllm.utils": SimpleNamespace(),
+        "vllm.utils.import_utils": SimpleNamespace(resolve_obj_by_qualname=lambda name: wrapper),
+    }
+    for name, module in fakes.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    return calls
+
+
+def test_mtp_is_captured_for_every_graph_size_largest_first_and_run_padded_to_one(make_hooks, graph_wrapper):
+    model = Talker()
+    model.talker_mtp_graph_safe = True
+    hooks = make_hooks(model, compilation_config=FullGraphs())
+    hooks.capture_graphs()
+    assert graph_wrapper == [("full", 4), ("full", 2)]
+    prefill(hooks, "a", "b", "c")
+    step(hooks, [(req_id, 1, 4, 4) for req_id in "abc"], ids=[50, 51, 52])
+    assert graph_wrapper[2:] == [("full", 4)]
+    assert model.mtp_ids[-1][:3] == [50, 51, 52]
+    assert {req_id: hooks.store[req_id].info["codes"]["audio"].tolist() for req_id in "abc"} == {
+        req_id: [[first, first + 1, first + 2]] for req_id, first in (("a", 50), ("b", 51), ("c", 52))
+    }
+
+
+def test_a_talker_that_is_not_safe_for_graphs_gets_none(make_hooks, graph_wrapper):
+    hooks = make_hooks(Talker(), compilation_config=FullGraphs())
+    hooks.capture_graphs()
+    prefill(hooks, "a")
+    step(hooks, [("a", 1, 4, 4)])
+    assert graph_wrapper == [] and hooks.mtp_capacity == 8
+
+
+def test_what_a_forward_puts_out_under_capture_is_kept_for_its_replays(make_hooks, monkeypatch):
+    from vllm_omni.worker import hooks as module
+
+    hooks = make_hooks(Talker())
+    monkeypatch.setattr(module, "_is_capturing", lambda device: True)
+    for size in (4, 2):
+        hooks.model.forward(input_ids=torch.zeros(size, dtype=torch.long), positions=torch.arange(size))
+    monkeypatch.undo()
+    assert {size: outputs["probe"].shape[0] for size, outputs in hooks.captured.items()} == {4: 4, 2: 2}
+
+
+def test_only_a_device_says_that_it_is_capturing(monkeypatch):
+    from vllm_omni.worker.hooks import _is_capturing
+
+    assert not _is_capturing(torch.device("cpu"))
+    for value in (True, False):
+        module = SimpleNamespace(is_current_stream_capturing=lambda value=value: value)
+        monkeypatch.setattr(torch, "get_device_module", lambda device, module=module: module)
+        assert _is_capturing(torch.device("meta")) is value
+    monkeypatch.setattr(torch, "get_device_module", lambda device: SimpleNamespace())
+    assert not _is_capturing(torch.device("meta"))
+
+
+def test_outputs_of_a_device_are_copied_on_one_stream_of_their_own(make_hooks, monkeypatch):
+    from vllm_omni.worker import hooks as module
+
+    streams = []
+    device_module = SimpleNamespace(Stream=lambda: streams.append("stream") or streams[-1])
+    monkeypatch.setattr(torch, "get_device_module", lambda device: device_module)
+    monkeypatch.setattr(module, "HostCopy", lambda value, device, stream: (value, device, stream))
+    hooks = make_hooks(Talker())
+    hooks.device, hooks._on_host = torch.device("meta"), False
+    assert hooks._start_copy(["a"]) == (["a"], device_module, "stream")
+    assert hooks._start_copy(["b"])[2] == "stream" and streams == ["stream"]

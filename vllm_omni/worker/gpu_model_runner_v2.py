@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 import torch
+from vllm.distributed.parallel_state import get_pp_group
 from vllm.v1.worker.gpu.model_runner import GPUModelRunner
 
 from vllm_omni.worker.adopt import adopt
@@ -43,12 +44,14 @@ class OmniModelStateMixin(ABC):  # ABC as vLLM's ModelState is, so that `adopt` 
         )
         if omni.fixes_positions and "positions" in inputs:
             omni.fixup_decode_positions(inputs["positions"])
+        omni.begin_forward()
+        if not get_pp_group().is_first_rank:
+            return {**inputs, **omni.build_extra_kwargs()}
         embeds, extra = omni.prepare_inputs(input_batch.input_ids[:padded], self._own_embeds(padded), spans)
         if embeds is not None:
             inputs = {**inputs, "inputs_embeds": embeds}
         if omni.has_preprocess:
             inputs["input_ids"] = input_batch.input_ids[:padded]
-        omni.begin_forward()
         return {**inputs, **omni.build_extra_kwargs(), **extra}
 
     def _own_embeds(self, num_tokens: int) -> torch.Tensor | None:
@@ -97,6 +100,7 @@ class OmniModelRunnerV2Mixin:
             buffer,
             state.max_num_reqs,
             generation=self.generation,
+            v2=True,
             has_xdrope=vllm_has_xdrope(),
             kv_transfer=self.kv_transfer,
         )

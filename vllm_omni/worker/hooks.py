@@ -67,12 +67,13 @@ class OmniHooks:
         max_num_reqs: int,
         *,
         generation: bool = False,
+        v2: bool = False,
         has_xdrope: bool = False,
         kv_transfer: KVTransferManager | None = None,
     ) -> None:
         self.model, self.vllm_config, self.device, self.dtype = model, vllm_config, device, dtype
         self.embeds_buffer, self.max_num_reqs = embeds_buffer, max_num_reqs
-        self.generation, self.has_xdrope, self.kv_transfer = generation, has_xdrope, kv_transfer
+        self.generation, self.v2, self.has_xdrope, self.kv_transfer = generation, v2, has_xdrope, kv_transfer
         self.store = RequestStore()
         self.store.keep_on_device(getattr(model, "gpu_resident_buffer_keys", None) or ())
         self.rows: list[Row] = []
@@ -88,6 +89,7 @@ class OmniHooks:
         self._forward_ran = False
         self._on_host = device.type == "cpu"
         self._make_output = getattr(model, "make_omni_output", None)
+        self._drafts: dict[str, list[int]] = {}
         self._copy_stream: Any = None
         compilation = getattr(vllm_config, "compilation_config", None)
         self.mtp_capacity = max(max_num_reqs, getattr(compilation, "max_cudagraph_capture_size", None) or 0)
@@ -111,7 +113,23 @@ class OmniHooks:
         self._calls = {name: _overriding(self.adapters, name) for name in DISPATCHED}
         self._extract = _overriding(self.adapters, "extract_outputs")
         self.needs_rows = bool(self.adapters) or self.takes_kwargs or self.attaches
+        self._refuse_what_goes_wrong()
         self._wrap(model)
+
+    def _refuse_what_goes_wrong(self) -> None:
+        """Say at start-up what would give wrong results without a word."""
+        name = type(self.model).__name__
+        parallel = getattr(self.vllm_config, "parallel_config", None)
+        if self.mtp_batch is not None and getattr(parallel, "pipeline_parallel_size", 1) > 1:
+            raise ValueError(
+                f"{name} has a talker MTP, whose feedback cannot cross pipeline ranks: set pipeline_parallel_size to 1"
+            )
+        speculates = getattr(self.vllm_config, "speculative_config", None) is not None
+        if self.v2 and speculates and (self.has_preprocess or self.attaches):
+            raise ValueError(
+                f"{name} has hooks or outputs per token, which V2 does not support with speculative decoding: set "
+                "VLLM_USE_V2_MODEL_RUNNER=0"
+            )
 
     # -- AdapterHost -------------------------------------------------------------------------------------------------
 
@@ -166,6 +184,7 @@ class OmniHooks:
         self.scheduler_output = scheduler_output
         self.rows = []
         self.multimodal_outputs = None
+        self._drafts = getattr(scheduler_output, "scheduled_spec_decode_tokens", None) or {}
         finished = scheduler_output.finished_req_ids
         cached = scheduler_output.scheduled_cached_reqs
         self.store.begin_step(
@@ -242,7 +261,7 @@ class OmniHooks:
     ) -> None:
         """The step's requests in batch order: token spans, tokens computed before the step, prompt lengths."""
         states = self.store
-        self.rows = build_rows(req_ids, spans, computed, prompt_lens, [states[r].prepared for r in req_ids])
+        self.rows = build_rows(req_ids, spans, computed, prompt_lens, [states[r].lost for r in req_ids])
 
     def prepare_prefill_embeds(self, num_scheduled_tokens_np: Any = None) -> None:
         for row in self.rows:
@@ -335,6 +354,8 @@ class OmniHooks:
                     if row.replayed and row.start + row.replayed == row.end
                     else (row.computed + row.end - row.start)
                 )
+                if self._drafts:
+                    fed -= len(self._drafts.get(row.req_id, ()))
                 info["generated_len"] = max(0, fed - row.prompt_len)
                 infos.append(info)
             else:
@@ -435,6 +456,8 @@ class OmniHooks:
         for row in self.rows:
             state = self.store[row.req_id]
             end = row.computed + row.end - row.start
+            if self._drafts:
+                end -= len(self._drafts.get(row.req_id, ()))  # they may be rejected
             if end > state.prepared:
                 state.prepared = end
 

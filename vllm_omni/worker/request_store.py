@@ -77,12 +77,14 @@ def _runs(steps: list[Any]) -> Iterator[list[Any]]:
 
 class RequestState:
     """One request. `info` is the payload that the model's hooks read and write; `prepared` counts the leading tokens
-    whose inputs the model has made; `positions` are rotary positions `[dims, tokens]` that were computed beforehand.
+    whose inputs the model has made, `lost` those whose KV a preemption took; `positions` are rotary positions
+    `[dims, tokens]` that were computed beforehand.
     """
 
     __slots__ = (
         "info",
         "inputs",
+        "lost",
         "mm_features",
         "positions",
         "prepared",
@@ -97,6 +99,7 @@ class RequestState:
         self.info: dict[str, Any] = {}
         self.inputs = InputRecord(log)
         self.prepared = 0
+        self.lost = 0
         self.prompt_embeds: torch.Tensor | None = None
         self.prompt_token_ids: list[int] | None = None
         self.mm_features: list[Any] = []
@@ -151,8 +154,10 @@ class RequestStore:
             self.fed = InputLog()
         if self._preempted:
             self._preempted.difference_update(finished, resumed)
-        if preempted:
-            self._preempted.update(req_id for req_id in preempted if req_id in self._states)
+        for req_id in preempted:
+            if (state := self._states.get(req_id)) is not None:
+                state.lost = state.prepared
+                self._preempted.add(req_id)
 
     def add(self, req_id: str) -> tuple[RequestState, str]:
         """The state of a request that the scheduler calls new, and what it is: `new`, `resumed` or `updated`.

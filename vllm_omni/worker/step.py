@@ -52,11 +52,11 @@ def build_rows(
     spans: Iterable[int],
     computed: Iterable[int],
     prompt_lens: Iterable[int],
-    prepared: Iterable[int],
+    lost: Iterable[int],
 ) -> list[Row]:
-    """Rows in batch order; `prepared` is the number of tokens of each request that have been prepared so far."""
+    """Rows in batch order; `lost` is the number of leading tokens of each whose KV a preemption took."""
     rows, start = [], 0
-    for req_id, span, done, prompt_len, seen in zip(req_ids, spans, computed, prompt_lens, prepared, strict=True):
+    for req_id, span, done, prompt_len, seen in zip(req_ids, spans, computed, prompt_lens, lost, strict=True):
         end = start + span
         rows.append(Row(req_id, start, end, done, prompt_len, min(span, seen - done) if seen > done else 0))
         start = end
@@ -113,14 +113,12 @@ def split_by_request(
 
 def _cut(value: torch.Tensor, rows: Sequence[Row], own: bool) -> list[torch.Tensor]:
     """The rows' new tokens."""
-    if not own:
-        return [value[row.start + row.replayed : row.end] for row in rows]
-    if any(row.replayed for row in rows):
-        return [value[row.start + row.replayed : row.end].clone() for row in rows]
     end = rows[-1].end
-    return list(
-        torch.split_with_sizes_copy(value if value.shape[0] == end else value[:end], [r.end - r.start for r in rows])
-    )
+    if own and not any(row.replayed for row in rows):
+        whole = value if value.shape[0] == end else value[:end]
+        return list(torch.split_with_sizes_copy(whole, [row.end - row.start for row in rows]))
+    parts = [value[row.start + row.replayed : row.end] for row in rows]
+    return [part.clone() for part in parts] if own else parts
 
 
 def map_tensors(value: Any, function: Any) -> Any:

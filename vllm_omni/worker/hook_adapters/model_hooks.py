@@ -136,7 +136,7 @@ class ModelHooksAdapter(DefaultModelRunnerAdapter):
             self._prepare_again(runner, row, position, a, ids, embeds)
             embeds[shift + a : shift + b].copy_(known_embeds)
             ids[shift + a : shift + b].copy_(known_ids)
-            position = b
+            position = max(position, b)  # a position that held a rejected draft was recorded again
         self._prepare_again(runner, row, position, end, ids, embeds)
 
     def _prepare_again(self, runner: AdapterHost, row: Row, start: int, end: int, ids: Any, embeds: Any) -> None:
