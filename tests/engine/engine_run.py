@@ -419,7 +419,7 @@ def main() -> None:
             traceback.print_exc()
             result = {"error": f"{type(error).__name__}: {error}"[:800]}
         gc.collect()  # an engine that failed goes now, not when the next one has its process groups
-        result["logs"] = watch.lines
+        result["logs"], result["requires"] = watch.lines, list(known[name].requires)
         result["seconds"] = round(time.perf_counter() - start, 2)
         DONE[name] = json.loads(json.dumps(result))
         Path(out).write_text(json.dumps({"vllm": vllm.__version__, "scenarios": DONE}))

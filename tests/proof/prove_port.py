@@ -39,12 +39,6 @@ SCENARIOS = (
     "batched-no-mtp", "resident", "seeds", "mrope", "mrope-linear", "mimo", "abort", "kv", "noop-crowded",
     "text-thinker", "text-talker", "generation", "generation-tensor", "generation-list", "generation-hooks",
 )  # fmt: skip
-EXTRA = {
-    "noop-crowded": ("preempted", "resumed", "runner kwargs"),
-    "text-thinker": ("one-token tail", "mixed batch"),
-    "text-talker": ("one-token tail", "mixed batch", "mtp", "mtp with several rows"),
-}
-"""What the scenarios of ported_shim.py must have seen."""
 PARTLY = {
     "batched-no-mtp": ({"hooks"}, "up to 0.28 V1 calls preprocess_decode_batch of models with MTP alone"),
     "noop-crowded": ({"outputs", "hidden"}, "V1 gives a resumed request's hidden states again, V2 what is new"),
@@ -92,19 +86,6 @@ def differences(v1: dict[str, Any], v2: dict[str, Any], name: str) -> dict[str, 
     return {quantity: where for quantity, where in found.items() if where}
 
 
-def known_scenarios() -> dict[str, Any]:
-    """The scenarios of tests/engine, by name."""
-    sys.path.insert(0, str(ENGINE.parent))
-    from engine_scenarios import BY_NAME
-
-    return BY_NAME
-
-
-def required(name: str) -> tuple[str, ...]:
-    """What a scenario must have seen."""
-    return EXTRA[name] if name in EXTRA else known_scenarios()[name].requires
-
-
 def prove(release: str, arguments: argparse.Namespace, tally: Tally) -> None:
     """The whole proof for one release."""
     home = arguments.home.resolve() / (f"{release}-on-{VLLM[release]}" if release in VLLM else release)
@@ -127,7 +108,8 @@ def prove(release: str, arguments: argparse.Namespace, tally: Tally) -> None:
             continue
         found = differences(v1[name], v2[name], name)
         tally.check(not found, f"{release} {name}: {found}")
-        missing = [what for what in required(name) if not v2[name].get("seen", {}).get(what)]
+        needed = v2[name].get("requires", ())
+        missing = [what for what in needed if not v2[name].get("seen", {}).get(what)]
         tally.check(not missing, f"{release} {name}: vacuous, never saw {', '.join(missing)}")
         ran = [r[name].get("runner", [""] * 4) for r in (v1, v2)]
         tally.check("V1" in ran[0][0] and "V2" in ran[1][0], f"{release} {name}: ran {ran[0][0]} and {ran[1][0]}")
@@ -135,7 +117,7 @@ def prove(release: str, arguments: argparse.Namespace, tally: Tally) -> None:
         if name in PARTLY and not found:
             left, reason = PARTLY[name]
             cells = f"SAME but for {', '.join(sorted(left))} ({reason})"
-        seen = ", ".join(f"{v2[name]['seen'].get(what, 0)} {what}" for what in required(name)) if not found else ""
+        seen = ", ".join(f"{v2[name]['seen'].get(what, 0)} {what}" for what in needed) if not found else ""
         print(f"{release}: {name:<24} {cells}  {seen}", flush=True)
     ran = [name for name in names if "error" not in v1[name]]
     tally.check(len(ran) * 2 > len(names), f"{release}: V1 ran only {', '.join(ran) or 'nothing'}")
