@@ -38,6 +38,7 @@ LONG = 24
 MARGIN = 3
 
 _WORD = re.compile(r"\w+|[^\w\s]")
+_QUOTED_ANNOTATION = re.compile(r"(: |-> )'([^'=]*)'")
 _TRIVIAL = (ast.Pass, ast.Break, ast.Continue)
 _KINDS = {ast.AnnAssign: ast.Assign, ast.AsyncFor: ast.For, ast.AsyncWith: ast.With}
 
@@ -46,10 +47,11 @@ class Statement:
     """A statement without its bodies. `first` to `last` are the lines of its header, 1-based."""
 
     __slots__ = ("anchor", "first", "header", "key", "kind", "last", "node", "parts", "total", "weight", "words")
+    total: float  # its weight and its bodies'
 
     def __init__(self, node: ast.AST, header: str, parts: dict[str, list[Statement]], first: int, last: int) -> None:
         self.node, self.header, self.parts, self.first, self.last = node, header, parts, first, last
-        kind: type[ast.AST] = _KINDS.get(type(node), type(node))  # type: ignore[call-overload]
+        kind: type[ast.AST] = _KINDS.get(type(node), type(node))
         self.kind = kind
         self.words = _WORD.findall(header)
         self.anchor = _anchor(node)
@@ -139,11 +141,14 @@ def _split(node: ast.stmt) -> tuple[str, list[tuple[str, Sequence[ast.AST]]]]:
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         decorators = " ".join(f"@{text(d)}" for d in node.decorator_list)
         returns = f" -> {text(node.returns)}" if node.returns else ""
-        return f"{decorators} def {node.name}({text(node.args)}){returns}", _bodies(node, "body")
+        header = f"{decorators} def {node.name}({text(node.args)}){returns}"
+        return _QUOTED_ANNOTATION.sub(r"\1\2", header), _bodies(node, "body")
     if isinstance(node, ast.ClassDef):
         return f"class {node.name}({', '.join(map(text, [*node.bases, *node.keywords]))})", _bodies(node, "body")
     if isinstance(node, ast.Match):
         return f"match {text(node.subject)}", _bodies(node, "cases")
+    if isinstance(node, ast.AnnAssign):
+        return _QUOTED_ANNOTATION.sub(r"\1\2", text(node), count=1), []
     return text(node), []
 
 
@@ -234,6 +239,16 @@ class Aligner:
     def _body_score(self, ours: Sequence[Statement], theirs: Sequence[Statement]) -> float:
         return self._table(ours, theirs)[0][0] if ours and theirs else 0.0
 
+    def _nested_score(self, ours: Sequence[Statement], theirs: Sequence[Statement]) -> float:
+        """The same, or what a body shares with a body inside the other one, where that is more."""
+        best = self._body_score(ours, theirs)
+        for mine, others, swapped in ((ours, theirs, False), (theirs, ours, True)):
+            if best or len(mine) != 1:
+                break
+            for body in mine[0].parts.values():
+                best = max(best, self._body_score(others, body) if swapped else self._body_score(body, others))
+        return best
+
     def score(self, a: Statement, b: Statement) -> float:
         """How much two statements share; 0 if they are not the same one."""
         if a.key == b.key:
@@ -252,7 +267,7 @@ class Aligner:
             if isinstance(a.node, (ast.Return, ast.Raise, ast.Assert)):
                 enough = ALIKE_HEADER
             return header if likeness >= enough else 0.0
-        bodies = sum(self._body_score(a.parts.get(name, []), b.parts.get(name, [])) for name in a.parts)
+        bodies = sum(self._nested_score(a.parts.get(name, []), b.parts.get(name, [])) for name in a.parts)
         share = bodies / max(min(a.total - a.weight, b.total - b.weight), 0.5)
         if isinstance(a.node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             same = a.node.name == b.node.name  # type: ignore[attr-defined]
@@ -271,7 +286,10 @@ def _common_ends(ours: Sequence[Statement], theirs: Sequence[Statement]) -> tupl
 
 def _likeness(a: Sequence[str], b: Sequence[str]) -> float:
     """The share of words that two texts have in common, brackets and the like counted little."""
-    mine, other = Counter(w for w in a if w[0].isalnum() or w[0] == "_"), Counter(w for w in b if w[0].isalnum() or w[0] == "_")
+    mine, other = (
+        Counter(w for w in a if w[0].isalnum() or w[0] == "_"),
+        Counter(w for w in b if w[0].isalnum() or w[0] == "_"),
+    )
     total = sum(mine.values()) + sum(other.values())
     return 2 * sum((mine & other).values()) / total if total else float(list(a) == list(b))
 
@@ -359,7 +377,7 @@ def align(ours: Text, theirs: Text) -> Alignment:
     aligner.pairs[mine] = other
     aligner.align(mine.parts.get("body", []), other.parts.get("body", []))
     moved = _moved(mine, other, aligner.pairs)
-    lines, upstream_line, changes = _lines(ours, theirs, mine, aligner.pairs)
+    lines, upstream_line, changes = _lines(ours, theirs, mine, other, aligner.pairs)
     return Alignment(
         ours.place,
         theirs.place,
@@ -399,7 +417,9 @@ def _moved(mine: Statement, other: Statement, pairs: dict[Statement, Statement])
     edited = [s for s in other.walk() if s not in taken and not s.parts and len(s.words) >= LONG]
     for statement in mine.walk():
         if edited and statement not in pairs and not statement.parts and len(statement.words) >= LONG:
-            alike = [(_likeness(statement.words, c.words), -n) for n, c in enumerate(edited) if c.kind is statement.kind]
+            alike = [
+                (_likeness(statement.words, c.words), -n) for n, c in enumerate(edited) if c.kind is statement.kind
+            ]
             likeness, place = max(alike, default=(0.0, 0))
             if likeness >= ALIKE and edited[-place].anchor == statement.anchor:
                 pairs[statement] = edited.pop(-place)
@@ -430,12 +450,13 @@ def _dropped(mine: Statement, other: Statement, pairs: dict[Statement, Statement
 
 
 def _lines(
-    ours: Text, theirs: Text, mine: Statement, pairs: dict[Statement, Statement]
+    ours: Text, theirs: Text, mine: Statement, other: Statement, pairs: dict[Statement, Statement]
 ) -> tuple[dict[int, Origin], dict[int, int], list[Change]]:
     code = code_lines(ours.module, ours.node)
     lines: dict[int, Origin] = {}
     upstream: dict[int, int] = {}
     changes: list[Change] = []
+    clause = {child: name for statement in other.walk() for name, body in statement.parts.items() for child in body}
     rank = {"upstream": 0, "changed": 1, "omni": 2}
 
     def say(line: int, origin: Origin) -> None:
@@ -457,14 +478,20 @@ def _lines(
             for line, origin in origins.items():
                 say(line, origin)
                 upstream[line] = theirs_statement.first
-        for name, body in statement.parts.items():
-            # `else:` and `finally:` belong to no statement of their own.
-            before = max((c.end for n, b in statement.parts.items() if n != name for c in b if c.first < body[0].first), default=0) if body else 0
-            if before and name in ("orelse", "finalbody"):
-                has = theirs_statement is not None and theirs_statement.parts.get(name)
-                for line in range(before + 1, body[0].first):
-                    say(line, "upstream" if has else "omni")
+        for name, first, last in _clause_lines(statement):
+            has = any(child in pairs and clause.get(pairs[child]) == name for child in statement.parts[name])
+            for line in range(first, last + 1):
+                say(line, "upstream" if has else "omni")
     return dict(sorted(lines.items())), upstream, changes
+
+
+def _clause_lines(statement: Statement) -> Iterator[tuple[str, int, int]]:
+    """Where `else:` and `finally:` stand, which belong to no statement of their own."""
+    end = 0
+    for name, body in statement.parts.items():
+        if name in ("orelse", "finalbody") and body:
+            yield name, end + 1, body[0].first - 1
+        end = max(end, *(child.end for child in body)) if body else end
 
 
 def code_lines(module: Module, node: FunctionNode | ast.ClassDef) -> set[int]:
@@ -481,9 +508,7 @@ def code_lines(module: Module, node: FunctionNode | ast.ClassDef) -> set[int]:
     return {n for n in found if (text := lines[n - 1].strip()) and (n in inside or not text.startswith("#"))}
 
 
-def _changed(
-    ours: Module, theirs: Module, mine: Statement, other: Statement
-) -> tuple[Change, dict[int, Origin]]:
+def _changed(ours: Module, theirs: Module, mine: Statement, other: Statement) -> tuple[Change, dict[int, Origin]]:
     """Which lines of an edited statement are upstream's."""
     a, b = _tokens(ours, mine), _tokens(theirs, other)
     matcher = difflib.SequenceMatcher(None, [t for t, _ in a], [t for t, _ in b], autojunk=False)
@@ -509,14 +534,20 @@ def _changed(
 
 
 def _tokens(module: Module, statement: Statement) -> list[tuple[str, int]]:
-    """A statement's tokens with their lines."""
+    """A statement's tokens with their lines; an annotation in quotes is taken as its text."""
+    annotated = isinstance(statement.node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.AnnAssign))
     text = "".join(module.lines[statement.first - 1 : statement.last]).lstrip(" \t")
     found: list[tuple[str, int]] = []
     skipped = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type not in skipped and token.string.strip():
-                found.append((token.string, statement.first + token.start[0] - 1))
+            if token.type in skipped or not token.string.strip():
+                continue
+            line = statement.first + token.start[0] - 1
+            if annotated and token.type == tokenize.STRING and found and found[-1][0] in (":", "->"):
+                found += [(word, line) for word in _WORD.findall(token.string.strip("\"'"))]
+            else:
+                found.append((token.string, line))
     except (tokenize.TokenError, IndentationError, SyntaxError):
         pass  # a header without its body, or one of several statements on a line: what was read serves
     return found
@@ -533,6 +564,7 @@ class Choice:
     base: str
     margin: int | None
     undecided: tuple[str, ...]
+    lines: dict[int, Origin]  # as the alignment's, but what any of the bases has word for word is upstream's
 
 
 def choose(candidates: Sequence[tuple[str, Alignment]], favourite: str = "") -> Choice:
@@ -543,7 +575,12 @@ def choose(candidates: Sequence[tuple[str, Alignment]], favourite: str = "") -> 
         best = next(c for c in candidates if c[0] == favourite)
     others = [found.shared for label, found in candidates if label != best[0]]
     margin = best[1].shared - max(others) if others else None
-    return Choice(best[1], best[0], margin, tuple(label for label in near if label != best[0]))
+    rivals = [found.lines for _, found in candidates if found.is_copy]
+    lines: dict[int, Origin] = {
+        line: "upstream" if any(rival.get(line) == "upstream" for rival in rivals) else origin
+        for line, origin in best[1].lines.items()
+    }
+    return Choice(best[1], best[0], margin, tuple(label for label in near if label != best[0]), lines)
 
 
 @dataclass(frozen=True)
@@ -601,13 +638,11 @@ class Override:
     def origins(self) -> dict[int, Origin]:
         """The origin of every code line. Of what is no copy every line is ours."""
         if self.kind == "copy" and self.choice is not None:
-            return self.choice.alignment.lines
+            return self.choice.lines
         return dict.fromkeys(sorted(code_lines(self.text.module, self.text.node)), "omni")
 
 
-def align_classes(
-    names: Sequence[str], bases: Sequence[tuple[str, ClassTree]], own: str
-) -> tuple[Override, ...]:
+def align_classes(names: Sequence[str], bases: Sequence[tuple[str, ClassTree]], own: str) -> tuple[Override, ...]:
     """Every method of the classes, and every class beside them that upstream's module has too.
 
     `names` are qualified, `bases` are the same trees of ours over different upstream versions, with their labels,
@@ -622,10 +657,10 @@ def align_classes(
         for method, node in first.methods().items():
             ours = Text(first.module, first.short, node)
             found.append((ours, list(_candidates(ours, name, method, bases, own))))
-        for node in first.module.classes.values():
-            if (first.module.path, node.name) not in seen and f"{first.module.name}.{node.name}" not in names:
-                seen.add((first.module.path, node.name))
-                ours = Text(first.module, "", node)
+        for short, cls in first.module.classes.items():
+            if (first.module.path, short) not in seen and f"{first.module.name}.{short}" not in names:
+                seen.add((first.module.path, short))
+                ours = Text(first.module, "", cls)
                 beside = list(_beside(ours, name, bases, own))
                 if beside:
                     found.append((ours, beside))
