@@ -14,6 +14,7 @@ import tokenize
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 from omni_migrate.facts.class_tree import ClassTree
@@ -95,6 +96,12 @@ def statements(body: Sequence[ast.stmt]) -> list[Statement]:
 
 def _is_docstring(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+@lru_cache(maxsize=4096)
+def statement_of(node: ast.stmt) -> Statement:
+    """A statement with its bodies. Of one node it is always the same object."""
+    return _statement(node)
 
 
 def _statement(node: ast.stmt) -> Statement:
@@ -260,20 +267,20 @@ class Aligner:
 
     def _score(self, a: Statement, b: Statement) -> float:
         same = a.header == b.header
-        likeness = 1.0 if same else _likeness(a.words, b.words)
-        header = min(a.weight, b.weight) * likeness * (1 if same else 0.8)
+        alike = 1.0 if same else likeness(a.words, b.words)
+        header = min(a.weight, b.weight) * alike * (1 if same else 0.8)
         if not a.parts:
             enough = ALIKE_SAME_TARGET if a.anchor and a.anchor == b.anchor else ALIKE
             if isinstance(a.node, (ast.Return, ast.Raise, ast.Assert)):
                 enough = ALIKE_HEADER
-            return header if likeness >= enough else 0.0
+            return header if alike >= enough else 0.0
         bodies = sum(self._nested_score(a.parts.get(name, []), b.parts.get(name, [])) for name in a.parts)
         share = bodies / max(min(a.total - a.weight, b.total - b.weight), 0.5)
         if isinstance(a.node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             same = a.node.name == b.node.name  # type: ignore[attr-defined]
-        if same or likeness >= ALIKE:
+        if same or alike >= ALIKE:
             return header + bodies if share >= BODY_SAME_HEADER else 0.0
-        return header + bodies if likeness >= 0.2 and share >= BODY_OTHER_HEADER else 0.0
+        return header + bodies if alike >= 0.2 and share >= BODY_OTHER_HEADER else 0.0
 
 
 def _common_ends(ours: Sequence[Statement], theirs: Sequence[Statement]) -> tuple[int, int]:
@@ -284,7 +291,7 @@ def _common_ends(ours: Sequence[Statement], theirs: Sequence[Statement]) -> tupl
     return start, stop
 
 
-def _likeness(a: Sequence[str], b: Sequence[str]) -> float:
+def likeness(a: Sequence[str], b: Sequence[str]) -> float:
     """The share of words that two texts have in common, brackets and the like counted little."""
     mine, other = (
         Counter(w for w in a if w[0].isalnum() or w[0] == "_"),
@@ -372,7 +379,7 @@ class Text:
 
 def align(ours: Text, theirs: Text) -> Alignment:
     """Align two definitions of the same name."""
-    mine, other = _statement(ours.node), _statement(theirs.node)
+    mine, other = statement_of(ours.node), statement_of(theirs.node)
     aligner = Aligner()
     aligner.pairs[mine] = other
     aligner.align(mine.parts.get("body", []), other.parts.get("body", []))
@@ -417,11 +424,9 @@ def _moved(mine: Statement, other: Statement, pairs: dict[Statement, Statement])
     edited = [s for s in other.walk() if s not in taken and not s.parts and len(s.words) >= LONG]
     for statement in mine.walk():
         if edited and statement not in pairs and not statement.parts and len(statement.words) >= LONG:
-            alike = [
-                (_likeness(statement.words, c.words), -n) for n, c in enumerate(edited) if c.kind is statement.kind
-            ]
-            likeness, place = max(alike, default=(0.0, 0))
-            if likeness >= ALIKE and edited[-place].anchor == statement.anchor:
+            alike = [(likeness(statement.words, c.words), -n) for n, c in enumerate(edited) if c.kind is statement.kind]
+            best, place = max(alike, default=(0.0, 0))
+            if best >= ALIKE and edited[-place].anchor == statement.anchor:
                 pairs[statement] = edited.pop(-place)
                 found.append((statement.first, pairs[statement].first))
     return found

@@ -42,6 +42,10 @@ class ClassTree:
         self._found: dict[str, ClassNode | None] = {}
         self._orders: dict[str, tuple[ClassNode, ...]] = {}
 
+    def has(self, package: str) -> bool:
+        """Whether a top-level package is among the trees."""
+        return package in self._packages
+
     def module(self, name: str) -> Module | None:
         """The module of a dotted name, or None if no tree has it or it cannot be read."""
         modules = self._packages.get(name.partition(".")[0])
