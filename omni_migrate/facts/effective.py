@@ -19,11 +19,15 @@ _MODEL = re.compile(r"(?:^|\.)model$|get_model\(\)$|'model', None\)$")
 
 @dataclass(frozen=True)
 class Uses:
-    """What a function asks of the model and what it calls: name -> line. `passed_on`: methods whose base it calls."""
+    """What a function asks of the model and what it calls: name -> line.
+
+    `passed_on`: methods whose base it calls. `needed`: methods of self that it calls without having asked for them.
+    """
 
     probes: dict[str, int]
     calls: dict[str, int]
     passed_on: frozenset[str]
+    needed: frozenset[str]
 
 
 class EffectiveClass:
@@ -106,6 +110,8 @@ def _uses_of(function: FunctionNode, helpers: Mapping[str, Helper]) -> Uses:
     probes: dict[str, int] = {}
     calls: dict[str, int] = {}
     passed_on: set[str] = set()
+    needed: set[str] = set()
+    asked_of_self: set[str] = set()
     receiver = function.args.args[0].arg if function.args.args else ""
     for node in ast.walk(function):
         if not isinstance(node, ast.Call):
@@ -115,17 +121,21 @@ def _uses_of(function: FunctionNode, helpers: Mapping[str, Helper]) -> Uses:
             probes.setdefault(asked, node.lineno)
         if isinstance(node.func, ast.Name):
             calls.setdefault(node.func.id, node.lineno)
+            if node.func.id in ("getattr", "hasattr") and ast.unparse(node.args[0]) == receiver:
+                asked_of_self.update(a.value for a in node.args[1:2] if isinstance(a, ast.Constant))  # type: ignore[misc]
         elif isinstance(node.func, ast.Attribute):
             owner, name = node.func.value, node.func.attr
             is_super = isinstance(owner, ast.Call) and isinstance(owner.func, ast.Name) and owner.func.id == "super"
             is_class = isinstance(owner, ast.Name) and owner.id[:1].isupper()
             if is_super or is_class or (isinstance(owner, ast.Name) and owner.id == receiver):
                 calls.setdefault(name, node.lineno)
+            if isinstance(owner, ast.Name) and owner.id == receiver:
+                needed.add(name)
             if is_super or is_class:
                 passed_on.add(name)
             elif _MODEL.search(ast.unparse(owner)):
                 probes.setdefault(name, node.lineno)
-    return Uses(probes, calls, frozenset(passed_on))
+    return Uses(probes, calls, frozenset(passed_on), frozenset(needed - asked_of_self))
 
 
 def _asked(node: ast.Call, helpers: Mapping[str, Helper]) -> str:

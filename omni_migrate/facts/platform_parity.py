@@ -159,8 +159,9 @@ class _Pair:
 
     def _methods(self) -> Iterator[Item]:
         from_bases = {cls.name for cls in self._missing_bases}
-        called = {name for _, function in self.missing.values() for name in self.gpu.uses(function).calls}
-        wanted = {name: function for function in self.ours.every_function() for name in self.ours.uses(function).calls}
+        missing = self.missing.items()
+        called = {callee for name, (_, f) in missing for callee in self.gpu.uses(f).calls if callee != name}
+        wanted = {name: function for function in self.ours.every_function() for name in self.ours.uses(function).needed}
         for name, (cls, function) in self.gpu.methods.items():
             if cls.name in self._said_elsewhere:
                 continue
@@ -177,10 +178,10 @@ class _Pair:
                 yield self._item("method", name, gpu, "inherits" if same else "carries", "certain", why, place)
                 continue
             upstream = self.ours.upstream(name)
-            if name in wanted and upstream is None and name not in self.gpu.functions:
+            if name in wanted and upstream is None and self.ours.tree.has("vllm"):
                 why = f"{wanted[name].name} calls it, and nothing defines it"
                 yield self._item("method", name, gpu, "lacks", "certain", why)
-            elif cls.name in from_bases or name in called - {name}:
+            elif cls.name in from_bases or name in called:
                 continue  # said with the base, or with the method that calls it
             else:
                 yield self._absent(name, cls, function, gpu, upstream)
@@ -194,8 +195,13 @@ class _Pair:
         only = next((word for word in self.platform.gpu_only if any(word in text for text in texts)), "")
         if only:
             return self._item("method", name, gpu, "lacks", "unsure", f"it uses {only}, which may be for GPUs only")
+        asked = {probe for node in region for probe in self.gpu.uses(node).probes} - set(self.interface)
+        if asked and asked <= self._all_probes:
+            why = f"it asks the model for {', '.join(sorted(asked))}, as another method does here"
+            return self._item("method", name, gpu, "lacks", "unsure", why)
         helpers = len(region) - 1
         why = f"it runs {upstream.cls}.{name} instead" if upstream else "no class of it has the method"
+        why += f"; asks the model for {', '.join(sorted(asked))}" if asked else ""
         return self._item("method", name, gpu, "lacks", "likely", why + (f"; {helpers} helpers too" if helpers else ""))
 
     def _region(self, function: FunctionNode) -> list[FunctionNode]:
@@ -208,6 +214,10 @@ class _Pair:
                 found[id(node)] = node
                 waiting += [self.missing[name][1] for name in self.gpu.uses(node).calls if name in self.missing]
         return list(found.values())
+
+    @cached_property
+    def _all_probes(self) -> set[str]:
+        return {name for function in self.ours.every_function() for name in self.ours.uses(function).probes}
 
     @cached_property
     def _all_headers(self) -> set[str]:
@@ -235,14 +245,13 @@ class _Pair:
     ) -> Iterator[Item]:
         theirs = self.gpu.uses(upstream.node).probes if upstream and not isinstance(upstream.node, ast.ClassDef) else {}
         have = {name for node in reached for name in self.ours.uses(node).probes}
-        elsewhere = {name for node in self.ours.every_function() for name in self.ours.uses(node).probes}
         for name, line in self.gpu.uses(gpu.node).probes.items():  # type: ignore[arg-type]
             if name in self.interface or name in theirs:
                 continue
             at = Place(gpu.module.path, gpu.cls, gpu.node.name, line)
             if name in have:
                 yield self._item("probe", name, at, "carries", "certain", f"{place.name} asks too", place)
-            elif name in elsewhere:
+            elif name in self._all_probes:
                 why = f"{place.name} does not ask, though another method does"
                 yield self._item("probe", name, at, "lacks", "likely", why, place)
             else:
@@ -281,10 +290,10 @@ class _Pair:
         base = align(gpu, upstream) if upstream is not None else None
         pairs = align(gpu, ours)
         headers = {self.platform.translate(s.header) for f in reached for s in statement_of(f).walk()}
-        words = {word for f in reached for s in statement_of(f).walk() for word in s.words}
+        words = {word for header in headers for word in _NAME.findall(header)}
         for run in _runs(pairs.top, lambda s: self._lacks(s, base, pairs, headers)):
             text = " ".join(run.headers)
-            names = set(_NAME.findall(text)) - _COMMON
+            names = {name for s in run.statements for name in _signals(s)}
             if any(run.first <= line <= run.last for line in said) or names & self.missing.keys():
                 continue
             new = names - words
@@ -295,10 +304,9 @@ class _Pair:
             if only:
                 why = f"it uses {only}, which may be for GPUs only"
             at = Place(gpu.module.path, gpu.cls, gpu.node.name, run.first)
-            edited = run.edits is not None and base is not None and run.edits in base.pairs
-            if edited:
-                why = f"{ours.node.name} still has upstream's statement"
-            sure: Sure = "unsure" if only or not (new or edited) else "likely"
+            if len(run.statements) == 1 and base is not None and run.statements[0] in base.pairs:
+                why = f"{ours.node.name} has upstream's statement, or another version's"
+            sure: Sure = "unsure" if only or not new else "likely"
             yield self._item("statement", run.headers[0], at, "lacks", sure, why, ours.place)
 
     def _lacks(self, s: Statement, base: Alignment | None, pairs: Alignment, headers: Collection[str]) -> bool | None:
@@ -308,9 +316,9 @@ class _Pair:
             if theirs is not None and theirs.header == s.header:
                 return False
         mine = pairs.pairs.get(s)
-        if len(s.words) <= 3:
+        if len(s.words) <= 3 or isinstance(s.node, (ast.Import, ast.ImportFrom)):
             return None
-        if s.header in headers:
+        if self.platform.translate(s.header) in headers:
             return False
         if mine is None:
             return True
@@ -432,8 +440,11 @@ class _Run:
 
     first: int
     last: int
-    headers: tuple[str, ...]
-    edits: Statement | None = None  # the one statement, if it is one
+    statements: tuple[Statement, ...]
+
+    @property
+    def headers(self) -> tuple[str, ...]:
+        return tuple(s.header for s in self.statements)
 
 
 def _runs(body: Sequence[Statement], lacks: Callable[[Statement], bool | None]) -> Iterator[_Run]:
@@ -444,9 +455,9 @@ def _runs(body: Sequence[Statement], lacks: Callable[[Statement], bool | None]) 
     taken: list[Statement] = []
 
     def run() -> Iterator[_Run]:
-        headers = tuple(s.header for top in taken for s in top.walk())
-        if any(lacks(s) for top in taken for s in top.walk()):
-            yield _Run(taken[0].first, taken[-1].end, headers, taken[0] if len(headers) == 1 else None)
+        found = tuple(s for top in taken for s in top.walk())
+        if any(lacks(s) for s in found):
+            yield _Run(taken[0].first, taken[-1].end, found)
         taken.clear()
 
     for statement in body:
@@ -455,10 +466,25 @@ def _runs(body: Sequence[Statement], lacks: Callable[[Statement], bool | None]) 
             continue
         yield from run()
         if lacks(statement):
-            yield _Run(statement.first, statement.last, (statement.header,), statement)
+            yield _Run(statement.first, statement.last, (statement,))
         for inner in statement.parts.values():
             yield from _runs(inner, lacks)
     yield from run()
+
+
+def _signals(statement: Statement) -> set[str]:
+    """What a statement is for, by name: attributes, calls, keywords and keys; local variables say nothing."""
+    found: set[str] = set()
+    for node in ast.walk(statement.node):
+        if isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            found.add(node.func.id)
+        elif isinstance(node, ast.keyword) and node.arg:
+            found.add(node.arg)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
+            found.add(node.value)
+    return {name for name in found if _NAME.fullmatch(name)} - _COMMON
 
 
 def _parameters(node: ast.AST) -> set[str]:
