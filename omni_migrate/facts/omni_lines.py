@@ -2,46 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from omni_migrate.facts.alignment import Origin, Override
 
-# A line comment beside code says the same of this line as a pair of markers.
-INLINE = re.compile(r"#.*\bomni[- ]?(?:new|specific)\b|#\s*\[omni\]", re.IGNORECASE)
-
 Class = Literal["marked", "unmarked", "upstream", "upstream-marked"]
 
 
 class MarkedSpan(Protocol):
-    """The lines between an opening and a closing marker of one scope, both excluded or included alike.
-
-    `method` is "" for a pair at class level, which may enclose whole methods.
-    """
+    """Lines that a marker says are omni's, the first and the last included: a pair of markers, or a single line's."""
 
     @property
     def path(self) -> str: ...
     @property
-    def cls(self) -> str: ...
+    def first_line(self) -> int: ...
     @property
-    def method(self) -> str: ...
-    @property
-    def first(self) -> int: ...
-    @property
-    def last(self) -> int: ...
-
-
-@dataclass(frozen=True)
-class Span:
-    """A MarkedSpan and nothing more."""
-
-    path: str
-    cls: str
-    method: str
-    first: int
-    last: int
+    def last_line(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -84,17 +62,11 @@ class OmniLines:
 
 def classify(override: Override, spans: Iterable[MarkedSpan]) -> OmniLines:
     """The lines of an override, by origin and by the pairs of markers of its file."""
-    origins = override.origins()
-    place, text = override.place, override.text.module.lines
-    inside = {
-        line
-        for span in spans
-        if span.path == place.path
-        for line in range(span.first, span.last + 1)
-        if line in origins
-    }
-    inside.update(line for line in origins if INLINE.search(text[line - 1]))
-    return OmniLines(override, origins, frozenset(inside))
+    origins, path = override.origins(), override.place.path
+    marked = {
+        line for span in spans if span.path == path for line in range(span.first_line, span.last_line + 1)
+    } & origins.keys()
+    return OmniLines(override, origins, frozenset(marked))
 
 
 @dataclass(frozen=True)
