@@ -80,7 +80,7 @@ def compare(
     """Every item of every platform. `interface` has what vLLM's own model interface has: asking for it isn't omni's."""
     found: list[Item] = []
     pairs = counterparts(runners, platforms)
-    names = {f"{r.path}:{r.name}" for r in runners}
+    names = {f"{r.path}:{r.name}" for r in runners if r.role == "runner"}
     for platform, ours, gpu in pairs:
         sides = [tree.find(f"{r.path.removesuffix('.py').replace('/', '.')}.{r.name}") for r in (ours, gpu)]
         if sides[0] is None or sides[1] is None:
