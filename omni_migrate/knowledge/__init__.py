@@ -90,6 +90,19 @@ class HookSpec:
 NAME_KINDS = (
     "methods", "overrides", "functions", "classes", "attributes", "capabilities", "fields", "keys", "adapter_methods",
 )  # fmt: skip
+class Platform:
+    """A platform whose runners stand beside the GPU ones. The keys are described in platforms.toml."""
+
+    folder: str
+    name: str
+    words: tuple[tuple[str, str], ...]
+    gpu_only: tuple[str, ...]
+
+    def translate(self, text: str) -> str:
+        """A platform's text in the GPU's words."""
+        for ours, theirs in self.words:
+            text = text.replace(ours, theirs)
+        return text
 
 
 def read_toml(name: str) -> dict[str, Any]:
@@ -101,6 +114,17 @@ def read_toml(name: str) -> dict[str, Any]:
 def upstream_runners() -> dict[str, str]:
     """Qualified upstream runner class -> "V1" or "V2"."""
     return {name: api for api, entry in read_toml("upstream_runners.toml").items() for name in entry["classes"]}
+
+
+@cache
+def platforms() -> tuple[Platform, ...]:
+    """The platforms that have runners of their own."""
+    table = read_toml("platforms.toml")
+    only = tuple(table.pop("gpu_only"))
+    return tuple(
+        Platform(folder, entry["name"], tuple((ours, theirs) for ours, theirs in entry["words"]), only)
+        for folder, entry in table.items()
+    )
 
 
 @cache
