@@ -14,10 +14,13 @@ CONFIG_FILE = "omni-migrate.toml"
 
 @dataclass(frozen=True)
 class Config:
-    """`skip`: globs of files left alone, relative to the root; `adapters`: entries as in knowledge/adapters.toml."""
+    """`skip`: globs of files left alone, relative to the root; `adapters`, `markers`: entries as in the TOML files of
+    those names in knowledge/.
+    """
 
     skip: tuple[str, ...] = ()
     adapters: tuple[dict[str, Any], ...] = ()
+    markers: tuple[dict[str, Any], ...] = ()
 
 
 def load_config(root: Path) -> Config:
@@ -59,13 +62,15 @@ def read_toml(file: Path) -> dict[str, Any]:
 def _config(table: object, where: str) -> Config:
     if not isinstance(table, dict):
         raise InputError(f"{where}: is not a table; write the keys below it")
-    known = ("skip", "adapters")
+    known = ("skip", "adapters", "markers")
     for key in table:
         if key not in known:
             raise InputError(f"{where}: unknown key {key!r}; the known ones are {', '.join(known)}")
-    skip, adapters = table.get("skip", []), table.get("adapters", [])
+    skip = table.get("skip", [])
     if not (isinstance(skip, list) and all(isinstance(glob, str) for glob in skip)):
         raise InputError(f"{where}: skip must be a list of globs, such as ['vllm_omni/legacy/*.py']")
-    if not (isinstance(adapters, list) and all(isinstance(adapter, dict) for adapter in adapters)):
-        raise InputError(f"{where}: adapters must be an array of tables, [[adapters]]")
-    return Config(tuple(skip), tuple(adapters))
+    tables = {key: table.get(key, []) for key in ("adapters", "markers")}
+    for key, entries in tables.items():
+        if not (isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries)):
+            raise InputError(f"{where}: {key} must be an array of tables, [[{key}]]")
+    return Config(tuple(skip), tuple(tables["adapters"]), tuple(tables["markers"]))

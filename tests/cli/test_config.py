@@ -43,10 +43,11 @@ def test_a_byte_order_mark_is_no_part_of_it(tmp_path):
     [
         (b"skip = [\n'a'\nb", "line 3"),
         (b"# \n# \xff\n", "not UTF-8 (at line 2)"),
-        (b"skp = []\n", "unknown key 'skp'; the known ones are skip, adapters"),
+        (b"skp = []\n", "unknown key 'skp'; the known ones are skip, adapters, markers"),
         (b"skip = 'a'\n", "skip must be a list of globs"),
         (b"skip = [1]\n", "skip must be a list of globs"),
         (b"adapters = ['mine']\n", "adapters must be an array of tables"),
+        (b"markers = ['# mine']\n", "markers must be an array of tables"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, content, said):

@@ -1,0 +1,394 @@
+"""The catalogue of omni's blocks as Markdown, in the form in which it is published.
+
+A section for each class, `### <method> - <title>` for each entry, a `Location:` line and the code in a fence. What
+people wrote around entries stays where it is, and so do the titles that they gave.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from omni_migrate.facts.omni_blocks import Block
+from omni_migrate.report.findings import Finding, Severity
+
+DEFAULT_PATH = "docs/npu-omni-blocks.md"
+# Where a catalogue may be: documentation, and the folders of skills and agents.
+_FOLDERS = ("docs", ".claude", ".agents", ".github", "skills")
+_PREAMBLE = """\
+# Omni blocks of the {platform} runners
+
+The code of omni's in the {platform} runners, which must survive when the platform's methods are copied anew.
+`omni-migrate audit-npu --write` keeps it up to date; text around the entries and their titles are kept.
+"""
+
+_FENCE = re.compile(r"^(`{3,}|~{3,})\s*([\w+-]*)")
+_ENTRY = re.compile(r"^###\s+`?([\w.]+)`?\s+[-\u2013\u2014]\s+(.+?)\s*$")
+_CLASS = re.compile(r"\b[A-Z]\w*[a-z]\w*\b")
+_RULER = re.compile(r"^(-{3,}|\*{3,}|_{3,})\s*$")
+# Likeness from which an entry and a block of one method are the same, and of two methods.
+_SAME_METHOD, _MOVED = 0.35, 0.75
+_SAME_TITLE = 0.2
+_HINT = "audit-npu --write brings the catalogue up to date"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One block as the catalogue has it. `heading` is the line as written ("": the section's own heading names it).
+
+    `before`, `between` and `after` are people's text above the location, above the code and below it.
+    """
+
+    class_name: str
+    method: str
+    title: str
+    location: str
+    code: str
+    heading: str = ""
+    before: str = ""
+    between: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part under a `##` heading; `class_name` is "" if it has no entries. `ruler` stands below it."""
+
+    heading: str
+    class_name: str = ""
+    prose: str = ""
+    entries: tuple[Entry, ...] = ()
+    ruler: str = ""
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """A catalogue file: the text above its first section, and its sections."""
+
+    preamble: str
+    sections: tuple[Section, ...]
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        return tuple(entry for section in self.sections for entry in section.entries)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a catalogue says and what the code has. `matched` pairs entries with their blocks; of these `stale` are
+    those whose code or location is no longer the block's. `gone` has no block, `new` has no entry.
+    """
+
+    matched: tuple[tuple[Entry, Block], ...]
+    stale: tuple[tuple[Entry, Block], ...]
+    gone: tuple[Entry, ...]
+    new: tuple[Block, ...]
+
+    def findings(self, path: str, text: str) -> list[Finding]:
+        """An error for each entry that `--write` would change, remove or add; `path` and `text` are the catalogue's."""
+        lines = text.split("\n")
+
+        def finding(rule: str, entry: Entry, message: str) -> Finding:
+            line = next((n for n, line in enumerate(lines, 1) if entry.heading and line.rstrip() == entry.heading), 0)
+            symbol = f"{entry.class_name}.{entry.method}"
+            return Finding(path, line, rule, Severity.ERROR, symbol, message, _HINT)
+
+        found = []
+        for entry, block in self.stale:
+            what = "code" if _plain(entry.code) != _plain(block.code) else "place"
+            message = f"the {what} of `{entry.method} - {entry.title}` is not that of {_at(block)}"
+            found.append(finding("catalogue-stale", entry, message))
+        for entry in self.gone:
+            message = f"no block of the code is that of `{entry.method} - {entry.title}`"
+            found.append(finding("catalogue-gone", entry, message))
+        for block in self.new:
+            message = f"`{block.method} - {block.title}` is not in {path}"
+            symbol = f"{block.class_name}.{block.method}"
+            line = block.lines[0][0]
+            found.append(Finding(block.path, line, "catalogue-new", Severity.ERROR, symbol, message, _HINT))
+        return found
+
+
+def _at(block: Block) -> str:
+    return f"{block.path}:{block.lines[0][0]}"
+
+
+def find_catalogue(root: Path, classes: Collection[str]) -> str | None:
+    """The Markdown file below `root` that has sections for most of the classes, as a relative path."""
+    headings = re.compile(rf"^##\s.*?\b({'|'.join(map(re.escape, sorted(classes)))})\b", re.MULTILINE)
+    best: tuple[int, str] | None = None
+    files = [*root.glob("*.md"), *(file for folder in _FOLDERS for file in (root / folder).rglob("*.md"))]
+    for file in sorted(files):
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        named = len(set(headings.findall(text))) if "###" in text and "```" in text else 0
+        if named and (best is None or named > best[0]):
+            best = (named, file.relative_to(root).as_posix())
+    return best[1] if best else None
+
+
+def read_catalogue(text: str) -> Catalogue:
+    """Parse a catalogue; headings within fences are none."""
+    parts = _split(text.replace("\r\n", "\n").split("\n"), "## ")
+    sections = [_section(lines) for lines in parts[1:]]
+    return Catalogue(_trim(parts[0]), tuple(sections))
+
+
+def _split(lines: Sequence[str], mark: str) -> list[list[str]]:
+    """The lines before the first heading that begins with `mark`, and those from each such heading on."""
+    parts: list[list[str]] = [[]]
+    for line, fenced in _fenced(lines):
+        if not fenced and line.startswith(mark):
+            parts.append([])
+        parts[-1].append(line)
+    return parts
+
+
+def _fenced(lines: Iterable[str]) -> Iterable[tuple[str, bool]]:
+    """Each line, and whether it is within a fence (the fence's own lines included)."""
+    fence = ""
+    for line in lines:
+        found = _FENCE.match(line)
+        if fence:
+            yield line, True
+            if found and found.group(1).startswith(fence) and not line.strip("`~ "):
+                fence = ""
+        else:
+            fence = found.group(1) if found else ""
+            yield line, bool(fence)
+
+
+def _trim(lines: Sequence[str]) -> str:
+    return "\n".join(lines).strip("\n")
+
+
+def _section(lines: Sequence[str]) -> Section:
+    heading, *rest = lines
+    while rest and not rest[-1].strip():
+        rest.pop()
+    ruler = rest.pop() if rest and _RULER.match(rest[-1]) and not (len(rest) > 1 and rest[-2].strip()) else ""
+    first, *parts = _split(rest, "### ")
+    named = _CLASS.search(heading)
+    class_name = named.group() if named else ""
+    entries = [_entry(class_name, part) for part in parts]
+    if not class_name or not (any(entries) or _defines(class_name, first)):
+        return Section(heading, "", _trim(rest), (), ruler)
+    kept: list[Entry] = []
+    prose = _trim(first)
+    if _defines(class_name, first):  # the section is the entry
+        title = heading.rpartition(class_name)[2].strip(" `-()").lower() or "extension"
+        kept.append(_filled(Entry(class_name, "NamedTuple", title, "", ""), first))
+        prose = ""
+    for part, entry in zip(parts, entries, strict=True):
+        if entry is not None:
+            kept.append(entry)
+        elif kept:  # a heading of people's own
+            kept[-1] = replace(kept[-1], after=_joined(kept[-1].after, _trim(part)))
+        else:
+            prose = _joined(prose, _trim(part))
+    return Section(heading, class_name, prose, tuple(kept), ruler)
+
+
+def _defines(class_name: str, lines: Sequence[str]) -> bool:
+    place = _code_lines(lines)
+    return place is not None and any(line.startswith(f"class {class_name}") for line in lines[place[0] : place[1]])
+
+
+def _entry(class_name: str, lines: Sequence[str]) -> Entry | None:
+    found = _ENTRY.match(lines[0])
+    if found is None or _code_lines(lines) is None:
+        return None
+    return _filled(Entry(class_name, found.group(1), found.group(2), "", "", lines[0]), lines[1:])
+
+
+def _code_lines(lines: Sequence[str]) -> tuple[int, int] | None:
+    """Where the first Python fence begins and ends."""
+    start = None
+    for number, (line, fenced) in enumerate(_fenced(lines)):
+        found = _FENCE.match(line)
+        if start is None:
+            if fenced and found and found.group(2).lower() in ("python", "py"):
+                start = number
+        elif found and not line.strip("`~ ") and _closes(lines[start], line):
+            return start, number
+    return (start, len(lines)) if start is not None else None
+
+
+def _closes(opener: str, line: str) -> bool:
+    mark = _FENCE.match(opener)
+    return mark is not None and line.startswith(mark.group(1))
+
+
+def _filled(entry: Entry, lines: Sequence[str]) -> Entry:
+    place = _code_lines(lines)
+    above = list(lines[: place[0]]) if place else list(lines)
+    code = "\n".join(lines[place[0] + 1 : place[1]]) if place else ""
+    after = _trim(lines[place[1] + 1 :]) if place else ""
+    marked = next(
+        (n for n, (line, fenced) in enumerate(_fenced(above)) if line.startswith("Location:") and not fenced), None
+    )
+    if marked is None:
+        return replace(entry, code=code, between=_trim(above), after=after)
+    end = next((n for n in range(marked, len(above)) if not above[n].strip()), len(above))
+    location = " ".join(line.strip() for line in above[marked:end]).removeprefix("Location:").strip()
+    before, between = _trim(above[:marked]), _trim(above[end:])
+    return replace(entry, location=location, code=code, before=before, between=between, after=after)
+
+
+def _joined(*texts: str) -> str:
+    return "\n\n".join(text for text in texts if text)
+
+
+def write_catalogue(catalogue: Catalogue) -> str:
+    """The catalogue as Markdown; read_catalogue() of it is the catalogue again."""
+    parts = [catalogue.preamble]
+    for section in catalogue.sections:
+        parts += [section.heading, section.prose]
+        for entry in section.entries:
+            location = f"Location: {entry.location}" if entry.location else ""
+            parts += [entry.heading, entry.before, location, entry.between, _in_fence(entry.code), entry.after]
+        parts.append(section.ruler)
+    return _joined(*parts) + "\n"
+
+
+def _in_fence(code: str) -> str:
+    ticks = "`" * max(3, 1 + max((len(run) for run in re.findall(r"^\s*(`{3,})", code, re.MULTILINE)), default=0))
+    return f"{ticks}python\n{code}\n{ticks}"
+
+
+def compare(catalogue: Catalogue, blocks: Sequence[Block]) -> Comparison:
+    """Which entry is which block's, by method and by how much of the code they share."""
+    found = _matches(catalogue.entries, blocks)
+    entries = {pair[0] for pair in found}
+    matched = tuple((catalogue.entries[i], blocks[j]) for i, j in found)
+    stale = tuple(
+        (entry, block)
+        for entry, block in matched
+        if _plain(entry.code) != _plain(block.code)
+        or (entry.class_name, entry.method, entry.location) != (block.class_name, block.method, block.location)
+    )
+    gone = tuple(entry for number, entry in enumerate(catalogue.entries) if number not in entries)
+    taken = {pair[1] for pair in found}
+    return Comparison(matched, stale, gone, tuple(block for n, block in enumerate(blocks) if n not in taken))
+
+
+def _plain(code: str) -> str:
+    return "\n".join(line.rstrip() for line in code.strip("\n").split("\n"))
+
+
+def _matches(entries: Sequence[Entry], blocks: Sequence[Block]) -> list[tuple[int, int]]:
+    """(entry, block) by their numbers, in order of blocks: the most alike first, none twice."""
+    scores = []
+    codes = [_Code(block.code) for block in blocks]
+    for i, entry in enumerate(entries):
+        code = _Code(entry.code)
+        for j, block in enumerate(blocks):
+            same_method = (entry.class_name, entry.method) == (block.class_name, block.method)
+            if not same_method and {entry.method, block.method} & {"imports", "NamedTuple"}:
+                continue
+            least = _SAME_METHOD if same_method else _MOVED
+            score = code.likeness(codes[j], least)
+            score += _SAME_TITLE if same_method and entry.title == block.title else 0
+            if score >= least:
+                scores.append((not same_method, -score, i, j))
+    found: list[tuple[int, int]] = []
+    for _, _, i, j in sorted(scores):
+        if all(i != pair[0] and j != pair[1] for pair in found):
+            found.append((i, j))
+    return sorted(found, key=lambda pair: pair[1])
+
+
+class _Code:
+    """Code by its lines and words, to be compared; comment lines, and so markers, don't count."""
+
+    def __init__(self, code: str) -> None:
+        self.lines = [line for raw in code.split("\n") if (line := raw.strip()) and not line.startswith("#")]
+        self.words = Counter(re.findall(r"\w+", "\n".join(self.lines)))
+        self.total = self.words.total()
+
+    def likeness(self, other: _Code, least: float) -> float:
+        """0 to 1: how much of the shorter one the two share, by lines or by words; 0 if hardly a word is shared."""
+        shared_words = (self.words & other.words).total()
+        if shared_words < least * min(self.total, other.total) or not self.lines or not other.lines:
+            return 0.0
+        matcher = difflib.SequenceMatcher(None, self.lines, other.lines, autojunk=False)
+        shared = sum(block.size for block in matcher.get_matching_blocks())
+        sizes = len(self.lines), len(other.lines)
+        return max(
+            0.6 * shared / min(sizes) + 0.4 * 2 * shared / sum(sizes),
+            0.8 * 2 * shared_words / (self.total + other.total),
+        )
+
+
+def updated(catalogue: Catalogue | None, blocks: Sequence[Block], platform: str = "NPU") -> Catalogue:
+    """The catalogue brought up to date: classes in the order of `blocks`, titles and people's text kept.
+
+    Text around an entry whose block is gone moves to the head of its section, or of the file if that goes too.
+    """
+    old = catalogue or Catalogue(_PREAMBLE.format(platform=platform).strip("\n"), ())
+    comparison = compare(old, blocks)
+    known = {id(block): entry for entry, block in comparison.matched}
+    named = {section.class_name: section for section in old.sections if section.class_name}
+    sections: list[Section] = []
+    for name in dict.fromkeys(block.class_name for block in blocks):
+        own = [block for block in blocks if block.class_name == name]
+        before = named.get(name) or Section(f"## {name} ({own[0].path.rpartition('/')[2]})", name)
+        entries = tuple(_renewed(known.get(id(block)), block) for block in own)
+        sections.append(replace(before, entries=entries))
+    preamble = old.preamble
+    left = [
+        (f"`{s.class_name}`", s.class_name, s.prose)
+        for name, s in named.items()
+        if all(b.class_name != name for b in blocks)
+    ]
+    for entry in comparison.gone:
+        text = _joined(entry.before, entry.between, entry.after)
+        left.append((f"`{entry.method} - {entry.title}`", entry.class_name, text))
+    for what, class_name, text in left:
+        if not text:
+            continue
+        text = f"Of {what}, which is gone:\n\n{text}"
+        at = next((n for n, section in enumerate(sections) if section.class_name == class_name), None)
+        if at is None:
+            preamble = _joined(preamble, text)
+        else:
+            sections[at] = replace(sections[at], prose=_joined(sections[at].prose, text))
+    return Catalogue(preamble, tuple(_in_place(old.sections, sections)))
+
+
+def _renewed(entry: Entry | None, block: Block) -> Entry:
+    """The entry of a block, with what people wrote around its old one."""
+    title = entry.title if entry is not None else block.title
+    heading = f"### {block.method} - {title}"
+    fresh = Entry(block.class_name, block.method, title, block.location, block.code, heading)
+    if entry is None:
+        return fresh
+    same = (entry.class_name, entry.method) == (block.class_name, block.method)
+    return replace(
+        fresh,
+        heading=entry.heading if same else heading,
+        before=entry.before,
+        between=entry.between,
+        after=entry.after,
+    )
+
+
+def _in_place(old: Sequence[Section], sections: Sequence[Section]) -> Iterable[Section]:
+    """The class sections in their new order, sections of prose where they were among them."""
+    rest = list(sections)
+    last = max((number for number, section in enumerate(old) if section.class_name), default=-1)
+    for number, section in enumerate(old):
+        if not section.class_name:
+            yield section
+        elif rest:
+            yield rest.pop(0)
+        if number == last:
+            yield from rest
+            rest.clear()
+    yield from rest
