@@ -90,6 +90,9 @@ class HookSpec:
 NAME_KINDS = (
     "methods", "overrides", "functions", "classes", "attributes", "capabilities", "fields", "keys", "adapter_methods",
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
 class Platform:
     """A platform whose runners stand beside the GPU ones. The keys are described in platforms.toml."""
 
