@@ -37,3 +37,18 @@ class PortRequest(WriteRequest):
 
     vllm: str | None = None
     list_sites: bool = False
+
+
+@dataclass(frozen=True)
+class AuditRequest(WriteRequest):
+    """One `audit-npu` run, which writes what `write`, `fix_markers` and `mark` ask for and nothing else.
+
+    `ascend` and `vllm` are the bases, `catalogue` the file relative to the tree's root (None: found there).
+    """
+
+    ascend: tuple[str, ...] = ()
+    vllm: str | None = None
+    catalogue: Path | None = None
+    write: bool = False
+    fix_markers: bool = False
+    mark: bool = False

