@@ -8,6 +8,7 @@ import pytest
 from markdown_pages import pages
 
 from omni_migrate.config import load_config
+from omni_migrate.facts.markers import marker_styles
 from omni_migrate.knowledge import adapters
 
 EXAMPLES = [(page.name, block) for page in pages() for block in page.blocks("toml")]
@@ -56,7 +57,10 @@ def configured(checkout):
 @pytest.mark.parametrize(("name", "block"), EXAMPLES, ids=[name for name, _ in EXAMPLES])
 def test_a_configuration_is_accepted(name, block, configured):
     config = load_config(configured(block))
-    assert "silence" in {spec.name for spec in adapters(config.adapters)}
+    if config.markers:
+        assert "ours" in {style.name for style in marker_styles(config.markers)}
+    else:
+        assert "silence" in {spec.name for spec in adapters(config.adapters)}
 
 
 def test_the_guide_s_block_is_unclaimed_without_the_configuration(checkout, cli):
