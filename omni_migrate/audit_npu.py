@@ -216,7 +216,11 @@ class _Audit:
 
     def _catalogue_path(self) -> str:
         if self.request.catalogue is not None:
-            return self.request.catalogue.as_posix()
+            root = self.source.root.resolve()
+            file = (root / self.request.catalogue).resolve()
+            if not file.is_relative_to(root):
+                raise InputError(f"--catalogue {self.request.catalogue}: must be a file below the tree's root")
+            return file.relative_to(root).as_posix()
         names = {block.class_name for block in self.blocks.blocks}
         return catalogues.find_catalogue(self.source.root, names) or CATALOGUE
 

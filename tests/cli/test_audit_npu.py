@@ -1,0 +1,85 @@
+"""`audit-npu` from the command line: what is refused is one line and exit code 2, and leaves everything as it was."""
+
+from __future__ import annotations
+
+import pytest
+
+RUNNER = """
+from vllm_ascend.worker.model_runner_v1 import NPUModelRunner
+
+
+class OmniNPUModelRunner(NPUModelRunner):
+    def load_model(self):
+        super().load_model()
+        # ---- Omni-new ----
+        self.talker = make_talker()
+        # ---- Omni-new ----
+"""
+PATH = "vllm_omni/platforms/npu/worker/npu_model_runner.py"
+TREE = {"vllm_omni/__init__.py": "", PATH: RUNNER}
+
+
+def refused(done, *said):
+    """Whether a run ended with one line that says all of that."""
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("\n") == 1 and done.stdout == ""
+    assert [word for word in said if word not in done.stderr] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["no/such/tree"], ["no/such/tree", "no such file or directory"]),
+        (["{other}"], ["no NPU runner found"]),
+        (["{tree}", "--ascend", "no/such/ascend"], ["no/such/ascend", "no such file or directory"]),
+        (["{tree}", "--ascend", "{tree}"], ["not vllm_ascend", "looked for"]),
+        (["{tree}", "--mark", "--dry-run"], ["--mark", "--ascend SPEC"]),
+        (["{tree}", "--write"], ["not a git checkout", "--dry-run"]),
+        (["{tree}", "--output", "out"], ["--output", "nothing to write", "--write"]),
+        (
+            ["{tree}", "--write", "--catalogue", "{other}/../x.md", "--dry-run"],
+            ["--catalogue", "below the tree's root"],
+        ),
+        (["{tree}", "--check", "--branch", "b"], ["--check and --branch exclude each other"]),
+    ],
+)
+def test_what_is_refused_is_one_line(cli, tree, tmp_path, line, said):
+    folders = {"tree": tree("omni", TREE), "other": tree("other")}
+    before = sorted(path for path in tmp_path.rglob("*") if "cache" not in path.parts)
+    refused(cli("audit-npu", *(part.format(**folders) for part in line)), *said)
+    assert sorted(path for path in tmp_path.rglob("*") if "cache" not in path.parts) == before
+
+
+def test_without_a_wish_to_write_nothing_is_written(cli, checkout, git):
+    root = checkout("omni", TREE)
+    done = cli("audit-npu", cwd=root)
+    assert done.returncode == 0, done.stderr
+    assert "marker lines 2, pairs 1, lone 0, defects 0" in done.stdout
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_a_checkout_is_written_in_place_and_a_dirty_one_refused(cli, checkout, git):
+    root = checkout("omni", TREE)
+    assert cli("audit-npu", "--write", cwd=root).returncode == 0
+    assert git(root, "status", "--porcelain") == "?? docs/"
+    refused(cli("audit-npu", "--write", cwd=root), "uncommitted")
+
+
+def test_each_kind_of_change_is_a_commit(cli, checkout, git):
+    lone = RUNNER.replace("        # ---- Omni-new ----\n        self.talker", "        self.talker")
+    root = checkout("omni", {**TREE, PATH: lone})
+    git(root, "config", "user.name", "Test")
+    git(root, "config", "user.email", "test@example.invalid")
+    done = cli("audit-npu", "--fix-markers", "--write", "--branch", "audit", cwd=root)
+    assert done.returncode == 0, done.stderr
+    subjects = git(root, "log", "--format=%s", "audit").splitlines()[:2]
+    assert "catalogue" in subjects[0] and "marker" in subjects[1].lower()
+
+
+def test_a_runner_that_does_not_parse_is_named_and_nothing_is_written(cli, checkout, git):
+    broken = "from vllm_ascend.worker.model_runner_v1 import NPUModelRunner\nclass Broken(NPUModelRunner:\n"
+    root = checkout("omni", {**TREE, "vllm_omni/platforms/npu/worker/npu_ar_model_runner.py": broken})
+    done = cli("audit-npu", cwd=root)
+    assert done.returncode == 0 and "npu_ar_model_runner.py: error unreadable-file" in done.stdout
+    refused(cli("audit-npu", "--write", cwd=root), "npu_ar_model_runner.py", "nothing is written")
+    assert git(root, "status", "--porcelain") == ""
