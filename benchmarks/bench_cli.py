@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PORTED = tuple(
+RELEASES = tuple(
     f"vllm-omni=={version}"
     for version in ("0.14.0", "0.16.0", "0.18.0", "0.20.0", "0.22.0", "0.24.0", "0.26.0", "0.28.0", "0.30.0")
 )
@@ -70,7 +70,7 @@ class Row:
     def as_line(self) -> str:
         verdict = "" if self.target is None else f"  at most {self.target:g}: {'MISSED' if self.missed else 'met'}"
         spread = f"{min(self.values):.2f} to {max(self.values):.2f}"
-        return f"{self.name:46}{self.median:10.2f} {self.unit:3} {spread:>20}{verdict}"
+        return f"{self.name:70}{self.median:10.2f} {self.unit:3} {spread:>20}{verdict}"
 
 
 def run(*command: str) -> Run:
@@ -135,11 +135,11 @@ def measure_dry_run(release: str, rounds: int) -> list[Row]:
     ]
 
 
-def measure_command(command: str, release: str, rounds: int, target: float) -> list[Row]:
-    """A dry run of another command, with what it reads fetched before."""
-    runs = [run(console_script(), command, release, "--dry-run") for _ in range(rounds + 1)][1:]
+def measure_command(rounds: int, target: float, *command: str) -> list[Row]:
+    """Another command, with what it reads fetched before."""
+    runs = [run(console_script(), *command, "--dry-run") for _ in range(rounds + 1)][1:]
     return [
-        Row(f"{command} {release}", "s", [one.seconds for one in runs], target=target),
+        Row(" ".join(command), "s", [one.seconds for one in runs], target=target),
         Row("  peak memory", "MB", [one.megabytes for one in runs], target=500),
     ]
 
@@ -165,16 +165,21 @@ def main() -> int:
     if options.rounds < 1:
         parser.error("--rounds: at least 1")
 
-    print(f"{'':46}{'median':>10}     {'least to most':>20}")
+    print(f"{'':70}{'median':>10}     {'least to most':>20}")
     rows = measure_help(3 * options.rounds)
     print(*(row.as_line() for row in rows), sep="\n", flush=True)
     of_dry_run = measure_dry_run(options.release, options.rounds)
     print(*(row.as_line() for row in of_dry_run), sep="\n")
     rows += of_dry_run
-    for release in PORTED:
-        of_command = measure_command("port-v2", release, options.rounds, target=6)
-        print(*(row.as_line() for row in of_command), sep="\n", flush=True)
-        rows += of_command
+    for release in RELEASES:
+        for target, command in (
+            (6, ("port-v2", release)),
+            (3, ("audit-npu", release)),
+            (8, ("audit-npu", release, "--ascend", "0.25.1rc1", "--vllm", "0.30.0")),
+        ):
+            of_command = measure_command(options.rounds, target, *command)
+            print(*(row.as_line() for row in of_command), sep="\n", flush=True)
+            rows += of_command
     if options.json is not None:
         machine = {"python": platform.python_version(), "platform": platform.platform(), "cores": os.cpu_count()}
         options.json.parent.mkdir(parents=True, exist_ok=True)
