@@ -52,9 +52,7 @@ def test_marking_mending_and_writing_once_is_enough(cli, tmp_path):
     assert first["summary"]["omni lines in copies"] == before["omni lines in copies"]
     second = report(cli("audit-npu", "tree", *wanted, "--dry-run"))
     assert second["summary"]["changed"] == 0 and second["diff"] == ""
-    checked = report(
-        cli("audit-npu", "tree", *wanted[:2], "--check", "--format", "json"), 1
-    )  # the GPU runners have more
+    checked = report(cli("audit-npu", "tree", *wanted[:2], "--check", "--format", "json"))
     assert not [found for found in checked["findings"] if found["rule"].startswith(("catalogue", "marker"))]
 
 
