@@ -25,9 +25,12 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 @pytest.fixture
 def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A command line is only parsed: the engine behind it finds nothing."""
-    stand_in = ModuleType("omni_migrate.extract")
-    stand_in.run = lambda request: Report("extract-adapters", "tree", None, {}, (), ())  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "omni_migrate.extract", stand_in)
+    for engine, command in (("extract", "extract-adapters"), ("port_v2", "port-v2"), ("audit_npu", "audit-npu")):
+        stand_in = ModuleType(f"omni_migrate.{engine}")
+        report = Report(command, "tree", None, {}, (), ())
+        stand_in.run = lambda request, report=report: report  # type: ignore[attr-defined]
+        stand_in.mapping = lambda request, versions: "# Mapping\n"  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, f"omni_migrate.{engine}", stand_in)
 
 
 @pytest.mark.parametrize(("page", "line"), COMMANDS, ids=[f"{name}: {line}" for name, line in COMMANDS])
