@@ -74,7 +74,7 @@ class Marked:
 
 
 def marked_spans(module: Module) -> list[Marked]:
-    """Pairs of divider lines in one function or class body, and lines with an inline marker; a lone line marks nothing."""
+    """Pairs of divider lines in one function or class body, and inline markers. A lone line marks nothing."""
     scopes: dict[tuple[int, int], list[int]] = {}
     nodes = [c for c in ast.walk(module.tree) if isinstance(c, ast.ClassDef | ast.FunctionDef)]
     spans = []
