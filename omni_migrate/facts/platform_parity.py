@@ -18,6 +18,7 @@ from omni_migrate.facts.alignment import Alignment, Place, Statement, Text, alig
 from omni_migrate.facts.class_tree import ClassNode, ClassTree
 from omni_migrate.facts.effective import EffectiveClass, module_functions
 from omni_migrate.facts.flow import FunctionNode
+from omni_migrate.facts.modules import module_name
 from omni_migrate.facts.results import fields_of, is_named_tuple, returned, unpackings
 from omni_migrate.facts.runners import RunnerClass
 from omni_migrate.knowledge import Platform
@@ -81,12 +82,19 @@ def compare(
     found: list[Item] = []
     pairs = counterparts(runners, platforms)
     names = {f"{r.path}:{r.name}" for r in runners if r.role == "runner"}
+    sides: dict[str, EffectiveClass | None] = {}
+
+    def side(runner: RunnerClass) -> EffectiveClass | None:
+        name = f"{module_name(runner.path)}.{runner.name}"
+        if name not in sides:
+            cls = tree.find(name)
+            sides[name] = EffectiveClass(tree, cls, own) if cls is not None else None
+        return sides[name]
+
     for platform, ours, gpu in pairs:
-        sides = [tree.find(f"{r.path.removesuffix('.py').replace('/', '.')}.{r.name}") for r in (ours, gpu)]
-        if sides[0] is None or sides[1] is None:
-            continue
-        effective = [EffectiveClass(tree, side, own) for side in sides if side is not None]
-        found += _Pair(platform, effective[0], effective[1], names, interface).items()
+        here, there = side(ours), side(gpu)
+        if here is not None and there is not None:
+            found += _Pair(platform, here, there, names, interface).items()
     return tuple(dict.fromkeys(found))
 
 
