@@ -77,8 +77,12 @@ def compare(
     platforms: Sequence[Platform],
     interface: Collection[str],
     own: str = "vllm_omni",
+    older: Sequence[ClassTree] = (),
 ) -> tuple[Item, ...]:
-    """Every item of every platform. `interface` has what vLLM's own model interface has: asking for it isn't omni's."""
+    """Every item of every platform. `interface` has what vLLM's own model interface has: asking for it isn't omni's.
+
+    `older` are the same trees over other versions of vLLM: a statement that any of them has is not omni's either.
+    """
     found: list[Item] = []
     pairs = counterparts(runners, platforms)
     names = {f"{r.path}:{r.name}" for r in runners if r.role == "runner"}
@@ -94,7 +98,7 @@ def compare(
     for platform, ours, gpu in pairs:
         here, there = side(ours), side(gpu)
         if here is not None and there is not None:
-            found += _Pair(platform, here, there, names, interface).items()
+            found += _Pair(platform, here, there, names, interface, older).items()
     return tuple(dict.fromkeys(found))
 
 
@@ -108,9 +112,10 @@ class _Pair:
         gpu: EffectiveClass,
         runners: Collection[str],
         interface: Collection[str],
+        older: Sequence[ClassTree],
     ) -> None:
         self.platform, self.ours, self.gpu = platform, ours, gpu
-        self.runners, self.interface = runners, interface
+        self.runners, self.interface, self.older = runners, interface, older
         self._words: dict[str, set[str]] = {}
         self.here = Place(ours.cls.module.path, "", ours.cls.short, ours.cls.node.lineno)
 
@@ -299,6 +304,7 @@ class _Pair:
         pairs = align(gpu, ours)
         headers = {self.platform.translate(s.header) for f in reached for s in statement_of(f).walk()}
         words = {word for header in headers for word in _NAME.findall(header)}
+        headers |= self._older_headers(gpu.node.name)
         for run in _runs(pairs.top, lambda s: self._lacks(s, base, pairs, headers)):
             text = " ".join(run.headers)
             names = {name for s in run.statements for name in _signals(s)}
@@ -334,6 +340,14 @@ class _Pair:
         if base is not None and base.pairs.get(s) is not None:
             return edited == base.pairs[s].header  # the edit of ours is missing
         return likeness(s.words, mine.words) < ALIKE
+
+    def _older_headers(self, method: str) -> set[str]:
+        """Statements of a method in the other versions of upstream."""
+        found: set[str] = set()
+        for tree in self.older:
+            upstream = EffectiveClass(tree, self.gpu.cls, self.gpu.own).upstream(method)
+            found |= {s.header for s in statement_of(upstream.node).walk()} if upstream is not None else set()
+        return found
 
     def _words_of(self, upstream: Text) -> set[str]:
         """Every name in upstream's module: what has only such names may be of another version of it."""
