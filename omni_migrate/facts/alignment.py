@@ -206,14 +206,17 @@ class Aligner:
         for wrapper, others, swapped in [*((w, theirs, False) for w in ours), *((w, ours, True) for w in theirs)]:
             if not wrapper.parts or wrapper in taken:
                 continue
-            free = [s for s in others if s not in taken]
+            scored = []
             for body in wrapper.parts.values():
+                free = [s for s in others if s not in taken]
                 score = self._body_score(free, body) if swapped else self._body_score(body, free)
-                if score > BODY_OTHER_HEADER * min(sum(s.total for s in body), sum(s.total for s in free)) and free:
+                scored.append((score / max(min(sum(s.total for s in body), sum(s.total for s in free)), 0.5), body))
+            for share, body in sorted(scored, key=lambda item: -item[0]):
+                free = [s for s in others if s not in taken]
+                if free and share > BODY_OTHER_HEADER:
                     self.align(free, body) if swapped else self.align(body, free)
                     taken.update(s for s in free if s in self.pairs or s in self.pairs.values())
                     taken.add(wrapper)
-                    free = [s for s in free if s not in taken]
 
     def _best(self, ours: Sequence[Statement], theirs: Sequence[Statement]) -> list[tuple[int, int]]:
         """The pairs of places of the best alignment of two lists."""

@@ -18,6 +18,7 @@ from omni_migrate.facts.alignment import Alignment, Place, Statement, Text, alig
 from omni_migrate.facts.class_tree import ClassNode, ClassTree
 from omni_migrate.facts.effective import EffectiveClass, module_functions
 from omni_migrate.facts.flow import FunctionNode
+from omni_migrate.facts.modules import module_name
 from omni_migrate.facts.results import fields_of, is_named_tuple, returned, unpackings
 from omni_migrate.facts.runners import RunnerClass
 from omni_migrate.knowledge import Platform
@@ -76,17 +77,28 @@ def compare(
     platforms: Sequence[Platform],
     interface: Collection[str],
     own: str = "vllm_omni",
+    older: Sequence[ClassTree] = (),
 ) -> tuple[Item, ...]:
-    """Every item of every platform. `interface` has what vLLM's own model interface has: asking for it isn't omni's."""
+    """Every item of every platform. `interface` has what vLLM's own model interface has: asking for it isn't omni's.
+
+    `older` are the same trees over other versions of vLLM: a statement that any of them has is not omni's either.
+    """
     found: list[Item] = []
     pairs = counterparts(runners, platforms)
     names = {f"{r.path}:{r.name}" for r in runners if r.role == "runner"}
+    sides: dict[str, EffectiveClass | None] = {}
+
+    def side(runner: RunnerClass) -> EffectiveClass | None:
+        name = f"{module_name(runner.path)}.{runner.name}"
+        if name not in sides:
+            cls = tree.find(name)
+            sides[name] = EffectiveClass(tree, cls, own) if cls is not None else None
+        return sides[name]
+
     for platform, ours, gpu in pairs:
-        sides = [tree.find(f"{r.path.removesuffix('.py').replace('/', '.')}.{r.name}") for r in (ours, gpu)]
-        if sides[0] is None or sides[1] is None:
-            continue
-        effective = [EffectiveClass(tree, side, own) for side in sides if side is not None]
-        found += _Pair(platform, effective[0], effective[1], names, interface).items()
+        here, there = side(ours), side(gpu)
+        if here is not None and there is not None:
+            found += _Pair(platform, here, there, names, interface, older).items()
     return tuple(dict.fromkeys(found))
 
 
@@ -100,9 +112,10 @@ class _Pair:
         gpu: EffectiveClass,
         runners: Collection[str],
         interface: Collection[str],
+        older: Sequence[ClassTree],
     ) -> None:
         self.platform, self.ours, self.gpu = platform, ours, gpu
-        self.runners, self.interface = runners, interface
+        self.runners, self.interface, self.older = runners, interface, older
         self._words: dict[str, set[str]] = {}
         self.here = Place(ours.cls.module.path, "", ours.cls.short, ours.cls.node.lineno)
 
@@ -291,6 +304,7 @@ class _Pair:
         pairs = align(gpu, ours)
         headers = {self.platform.translate(s.header) for f in reached for s in statement_of(f).walk()}
         words = {word for header in headers for word in _NAME.findall(header)}
+        headers |= self._older_headers(gpu.node.name)
         for run in _runs(pairs.top, lambda s: self._lacks(s, base, pairs, headers)):
             text = " ".join(run.headers)
             names = {name for s in run.statements for name in _signals(s)}
@@ -326,6 +340,14 @@ class _Pair:
         if base is not None and base.pairs.get(s) is not None:
             return edited == base.pairs[s].header  # the edit of ours is missing
         return likeness(s.words, mine.words) < ALIKE
+
+    def _older_headers(self, method: str) -> set[str]:
+        """Statements of a method in the other versions of upstream."""
+        found: set[str] = set()
+        for tree in self.older:
+            upstream = EffectiveClass(tree, self.gpu.cls, self.gpu.own).upstream(method)
+            found |= {s.header for s in statement_of(upstream.node).walk()} if upstream is not None else set()
+        return found
 
     def _words_of(self, upstream: Text) -> set[str]:
         """Every name in upstream's module: what has only such names may be of another version of it."""

@@ -97,6 +97,13 @@ def test_a_branch_of_an_elif_chain_may_be_inserted():
     assert lines_of(aligned(ours), ours, "omni") == ["elif self.omni.full:", "self.omni.flush()"]
 
 
+def test_a_branch_of_an_elif_chain_may_be_taken_out():
+    theirs = UPSTREAM.replace("    else:\n", "    elif size > 1:\n        self.keep(size)\n    else:\n")
+    found = aligned(UPSTREAM, theirs)
+    assert set(found.lines.values()) == {"upstream"}
+    assert [dropped.text for dropped in found.dropped] == ["if size > 1", "self.keep(size)"]
+
+
 def test_a_statement_that_was_moved_is_still_upstreams():
     ours = UPSTREAM.replace("    self.store(state)\n", "").replace(
         "    with self.context", '    self.log("moved on", size, batch)\n    with self.context'

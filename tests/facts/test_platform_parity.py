@@ -99,7 +99,9 @@ STEP = "        out = self.model(ids)\n"
 def items(tree):
     """Compares the runners of a small tree, `gpu` and `npu` being the text of the two AR runners."""
 
-    def run(gpu: str = GPU, npu: str = NPU, gpu_base: str = GPU_BASE, upstream: bool = True) -> list[Item]:
+    def run(
+        gpu: str = GPU, npu: str = NPU, gpu_base: str = GPU_BASE, upstream: bool = True, older: str = ""
+    ) -> list[Item]:
         omni = {
             "vllm_omni/worker/gpu_model_runner.py": gpu_base,
             "vllm_omni/worker/gpu_ar_model_runner.py": gpu,
@@ -114,7 +116,12 @@ def items(tree):
             ascend = {"vllm_ascend/worker/model_runner_v1.py": ASCEND}
             trees["vllm_ascend"] = Modules(Workspace(tree("ascend", ascend)))
         runners = find_runners(trees["vllm_omni"], "vllm_omni", upstream_runners())
-        return list(compare(ClassTree(trees), runners, platforms(), frozenset({"compute_logits"})))
+        others = []
+        if older:
+            base = tree("older", {"vllm/v1/worker/gpu_model_runner.py": older})
+            others = [ClassTree(trees | {"vllm": Modules(Workspace(base))})]
+        interface = frozenset({"compute_logits"})
+        return list(compare(ClassTree(trees), runners, platforms(), interface, older=others))
 
     return run
 
@@ -203,6 +210,13 @@ def test_a_fix_of_a_statement(items):
     fix = "        if out.rows != batch.rows:\n            raise ValueError(batch)\n"
     assert lacking(items(GPU.replace(STEP, STEP + fix))) == [("statement", "if out.rows != batch.rows", "likely")]
     assert lacking(items(GPU.replace(STEP, STEP + fix), NPU.replace(STEP, STEP + fix))) == []
+
+
+def test_a_statement_of_another_upstream_version_is_no_gap(items):
+    statement = "        self.capturer.clear_buffer(batch)\n"
+    gpu = GPU.replace(STEP, STEP + statement)
+    assert lacking(items(gpu)) == [("statement", "self.capturer.clear_buffer(batch)", "likely")]
+    assert lacking(items(gpu, older=VLLM.replace(STEP, STEP + statement))) == []
 
 
 def test_a_statement_of_upstreams_is_no_gap(items):

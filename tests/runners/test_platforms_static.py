@@ -7,12 +7,18 @@ from __future__ import annotations
 
 import ast
 import difflib
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from omni_migrate import sources
+from omni_migrate.facts.class_tree import ClassTree
+from omni_migrate.facts.modules import Modules
+from omni_migrate.facts.upstream_needs import OverrideNeeds, needs_of
+from omni_migrate.plan.workspace import Workspace
 
 pytestmark = pytest.mark.release
 
@@ -20,9 +26,8 @@ OURS = Path(__file__).parents[2] / "vllm_omni"
 ALIKE = 3
 """Lines in a row that make a copy."""
 
+AR_RUNNERS = {"vllm_ascend": ("npu", "NPUARModelRunner"), "vllm": ("xpu", "XPUARModelRunner")}
 V1_BASE, V2_BASE = "vllm.v1.worker.gpu_model_runner.GPUModelRunner", "vllm.v1.worker.gpu.model_runner.GPUModelRunner"
-V1_ATTRIBUTES = ("input_batch", "input_ids", "inputs_embeds", "query_start_loc", "max_num_reqs", "dtype", "device")
-V2_ATTRIBUTES = ("model_state", "execute_model_state", "vllm_config", "device")
 
 PLATFORMS = [
     # package, its release, the vLLM it goes with, runner, base, mixin
@@ -35,10 +40,6 @@ PLATFORMS = [
     ("vllm", "0.28.0", "0.28.0", "vllm.v1.worker.xpu_model_runner.XPUModelRunner", V1_BASE, "V1"),
     ("vllm", "0.28.0", "0.28.0", "vllm.v1.worker.xpu_model_runner.XPUModelRunnerV2", V2_BASE, "V2"),
 ]
-MIXINS = {
-    "V1": ("worker/gpu_model_runner.py", "OmniModelRunnerMixin", V1_ATTRIBUTES),
-    "V2": ("worker/gpu_model_runner_v2.py", "OmniModelRunnerV2Mixin", V2_ATTRIBUTES),
-}
 
 
 @cache
@@ -60,44 +61,34 @@ def methods(cls: ast.ClassDef) -> dict[str, ast.FunctionDef]:
     return {node.name: node for node in cls.body if isinstance(node, ast.FunctionDef)}
 
 
-def mixin(kind: str) -> dict[str, ast.FunctionDef]:
-    """The methods of ours that override and call super()."""
-    path, name, _ = MIXINS[kind]
-    body = ast.parse((OURS / path).read_text()).body
-    cls = next(node for node in body if isinstance(node, ast.ClassDef) and node.name == name)
-    return {
-        name: method
-        for name, method in methods(cls).items()
-        if any(isinstance(n, ast.Name) and n.id == "super" for n in ast.walk(method))
-    }
-
-
-def accepts_what_it_is_called_with(ours: ast.FunctionDef, theirs: ast.FunctionDef) -> bool:
-    """Whether whoever calls theirs may call ours: same leading names, the rest taken by *args and **kwargs."""
-    mine, given = [a.arg for a in ours.args.args], [a.arg for a in theirs.args.args]
-    if mine != given[: len(mine)]:
-        return False
-    keywords = {a.arg for a in ours.args.kwonlyargs}
-    more = [name for name in given[len(mine) :] if name not in keywords]
-    return not more or (ours.args.vararg is not None and ours.args.kwarg is not None)
+@cache
+def needs(package: str, release: str, vllm: str, kind: str) -> tuple[OverrideNeeds, ...]:
+    """What our runner for autoregressive stages overrides and needs, over these releases."""
+    platform, name = AR_RUNNERS[package]
+    file, suffix = ("runners", "") if kind == "V1" else ("runners_v2", "V2")
+    roots = {"vllm_omni": OURS.parent, "vllm": tree("vllm", vllm), package: tree(package, release)}
+    classes = ClassTree({name: Modules(Workspace(root)) for name, root in roots.items()})
+    return needs_of(classes, f"vllm_omni.platforms.{platform}.worker.{file}.{name}{suffix}")
 
 
 @pytest.mark.parametrize(("package", "release", "vllm", "runner", "base", "kind"), PLATFORMS)
 def test_every_method_that_we_override_is_there_and_may_be_called_as_before(package, release, vllm, runner, base, kind):
-    own, inherited = methods(class_of(runner, release, package)), methods(class_of(base, vllm, "vllm"))
-    for name, ours in mixin(kind).items():
-        found = own.get(name) or inherited.get(name)
-        assert found is not None, f"{runner} has no {name}"
-        assert accepts_what_it_is_called_with(ours, found), f"{runner}.{name}"
+    overrides = [need for need in needs(package, release, vllm, kind) if need.passes_on]
+    assert {"load_model", "execute_model", "sample_tokens"} <= {need.ours.name for need in overrides}
+    assert [need.ours.symbol for need in overrides if need.upstream is None or not need.accepted] == []
 
 
 @pytest.mark.parametrize(("package", "release", "vllm", "runner", "base", "kind"), PLATFORMS)
 def test_every_attribute_that_we_read_is_set(package, release, vllm, runner, base, kind):
-    texts = [ast.unparse(class_of(runner, release, package)), ast.unparse(class_of(base, vllm, "vllm"))]
-    attributes = MIXINS[kind][2]
-    assert [
-        name for name in attributes if not any(f"self.{name} = " in t or f"self.{name}: " in t for t in texts)
-    ] == []
+    used = [attribute for need in needs(package, release, vllm, kind) for attribute in need.attributes]
+    assert {"vllm_config", "device", "execute_model_state"} <= {attribute.name for attribute in used}
+    assert [attribute.name for attribute in used if attribute.upstream is None] == []
+
+
+def test_the_page_of_what_the_npu_runners_need_is_up_to_date():
+    command = [sys.executable, "docs/generate_npu_runners.py", "--check"]
+    done = subprocess.run(command, cwd=OURS.parent, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(("package", "release", "vllm", "runner", "base", "kind"), PLATFORMS)
