@@ -31,7 +31,7 @@ _ENTRY = re.compile(r"^###\s+`?([\w.]+)`?\s+[-\u2013\u2014]\s+(.+?)\s*$")
 _CLASS = re.compile(r"\b[A-Z]\w*[a-z]\w*\b")
 _RULER = re.compile(r"^(-{3,}|\*{3,}|_{3,})\s*$")
 # Likeness from which an entry and a block of one method are the same, and of two methods.
-_SAME_METHOD, _MOVED = 0.35, 0.75
+_SAME_METHOD, _MOVED = 0.3, 0.75
 _SAME_TITLE = 0.2
 _HINT = "audit-npu --write brings the catalogue up to date"
 
