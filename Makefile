@@ -41,3 +41,4 @@ clean: ## Remove the environment and what the tools leave
 include bench.mk
 include proof.mk
 include engine.mk
+include port.mk

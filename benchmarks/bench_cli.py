@@ -23,6 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+PORTED = tuple(
+    f"vllm-omni=={version}"
+    for version in ("0.14.0", "0.16.0", "0.18.0", "0.20.0", "0.22.0", "0.24.0", "0.26.0", "0.28.0", "0.30.0")
+)
 MEGABYTE = 1e6 if sys.platform == "darwin" else 1e3  # of ru_maxrss: bytes there, kilobytes elsewhere
 
 
@@ -131,6 +135,15 @@ def measure_dry_run(release: str, rounds: int) -> list[Row]:
     ]
 
 
+def measure_command(command: str, release: str, rounds: int, target: float) -> list[Row]:
+    """A dry run of another command, with what it reads fetched before."""
+    runs = [run(console_script(), command, release, "--dry-run") for _ in range(rounds + 1)][1:]
+    return [
+        Row(f"{command} {release}", "s", [one.seconds for one in runs], target=target),
+        Row("  peak memory", "MB", [one.megabytes for one in runs], target=500),
+    ]
+
+
 def changed_files(release: str, report: dict[str, list[dict[str, str]]]) -> list[str]:
     from omni_migrate.sources import resolve
 
@@ -158,6 +171,10 @@ def main() -> int:
     of_dry_run = measure_dry_run(options.release, options.rounds)
     print(*(row.as_line() for row in of_dry_run), sep="\n")
     rows += of_dry_run
+    for release in PORTED:
+        of_command = measure_command("port-v2", release, options.rounds, target=6)
+        print(*(row.as_line() for row in of_command), sep="\n", flush=True)
+        rows += of_command
     if options.json is not None:
         machine = {"python": platform.python_version(), "platform": platform.platform(), "cores": os.cpu_count()}
         options.json.parent.mkdir(parents=True, exist_ok=True)

@@ -29,3 +29,11 @@ class ExtractRequest(WriteRequest):
 
     only: tuple[str, ...] = ()
     list_sites: bool = False
+
+
+@dataclass(frozen=True)
+class PortRequest(WriteRequest):
+    """One `port-v2` run. `vllm` None is the vLLM that the release is for."""
+
+    vllm: str | None = None
+    list_sites: bool = False

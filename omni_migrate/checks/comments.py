@@ -21,8 +21,8 @@ def comments(changes: Iterable[FileChange], generated: frozenset[str] = frozense
     before, after = [], []
     for change in changes:
         if change.path.endswith(".py"):
-            before += [(text, change.path, line) for text, line in _comments(change.before or b"")]
-            after += [(text, change.path, line) for text, line in _comments(change.after)]
+            before += [(text, change.path, line) for text, line in comments_in(change.before or b"")]
+            after += [(text, change.path, line) for text, line in comments_in(change.after)]
     allowed = {_text(comment) for comment in generated}
     lost = _surplus(before, after)
     added = [site for site in _surplus(after, before) if site[0] not in allowed]
@@ -53,7 +53,7 @@ def _surplus(these: list[tuple[str, str, int]], those: list[tuple[str, str, int]
     return surplus
 
 
-def _comments(data: bytes) -> Iterator[tuple[str, int]]:
+def comments_in(data: bytes) -> Iterator[tuple[str, int]]:
     """(text, line) of each comment; of a file that does not tokenize, those before the error."""
     try:
         for token in tokenize.tokenize(io.BytesIO(data).readline):

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from omni_migrate.cli import explain, extract_adapters, list_knowledge
+from omni_migrate.cli import explain, extract_adapters, list_knowledge, port_v2
 from omni_migrate.cli.commands import Command, Commands
 from omni_migrate.cli.options import EXIT_CODES
 
 app = typer.Typer(
     cls=Commands,
-    help="Move vLLM-Omni's model runners onto adapters (RFC-003).",
+    help="Move vLLM-Omni's model runners onto adapters (RFC-003) and onto vLLM's V2 runner (RFC-005).",
     epilog=EXIT_CODES,
     # Rich help costs more to import than the rest of the start-up.
     rich_markup_mode=None,
@@ -21,6 +21,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command("extract-adapters", cls=Command, epilog=EXIT_CODES)(extract_adapters.extract_adapters)
+app.command("port-v2", cls=Command, epilog=EXIT_CODES)(port_v2.port_v2)
 app.command("explain", cls=Command)(explain.explain)
 app.command("list", cls=Command)(list_knowledge.list_knowledge)
 

@@ -7,31 +7,30 @@ from typing import Annotated
 
 import typer
 
-from omni_migrate.cli.options import Format, check_failed, parse_phases, show
-from omni_migrate.errors import EXIT_CHECK_FAILED, EXIT_DONE, InputError
+from omni_migrate.cli.options import (
+    AllowDirty,
+    Branch,
+    Check,
+    Drawn,
+    DryRun,
+    Format,
+    Output,
+    ReportFile,
+    SourceSpec,
+    check_failed,
+    parse_phases,
+    refuse_contradictions,
+    show,
+)
+from omni_migrate.errors import EXIT_CHECK_FAILED, EXIT_DONE
 
 
 def extract_adapters(
-    source: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SOURCE",
-            help="A directory, DIR@REF, a wheel or source archive, installed:vllm-omni, or a requirement such as "
-            "vllm-omni==0.30.0. Default: the checkout around the current directory.",
-        ),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing; print the diff and the summary.")] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", metavar="DIR", help="Write the whole tree with the changes into this empty folder."),
-    ] = None,
-    branch: Annotated[
-        str | None,
-        typer.Option("--branch", metavar="NAME", help="Make one signed-off commit per phase on a new branch."),
-    ] = None,
-    allow_dirty: Annotated[
-        bool, typer.Option("--allow-dirty", help="Run on a checkout with uncommitted changes.")
-    ] = False,
+    source: SourceSpec = None,
+    dry_run: DryRun = False,
+    output: Output = None,
+    branch: Branch = None,
+    allow_dirty: AllowDirty = False,
     only: Annotated[
         list[str] | None, typer.Option("--only", metavar="ADAPTER", help="Only this adapter; may be repeated.")
     ] = None,
@@ -41,34 +40,15 @@ def extract_adapters(
     list_sites: Annotated[
         bool, typer.Option("--list-sites", help="List every model-specific site with its evidence.")
     ] = False,
-    drawn_as: Annotated[
-        Format, typer.Option("--format", help="How the report is drawn on standard output.")
-    ] = Format.TEXT,
-    report_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--report",
-            metavar="FILE",
-            help="Write the report also into a file; .json, .md and .txt say the format.",
-        ),
-    ] = None,
-    check: Annotated[
-        bool,
-        typer.Option("--check", help="Write nothing; exit 1 if anything would change or a finding is an error."),
-    ] = False,
+    drawn_as: Drawn = Format.TEXT,
+    report_file: ReportFile = None,
+    check: Check = False,
 ) -> int:
     """Find every model-specific site of the runners and move it behind adapters (RFC-003).
 
     The checkout is changed in place, unless an option says otherwise.
     """
-    if branch == "":
-        raise InputError("--branch: the name is empty; give the name of a new branch")
-    if output is not None and branch is not None:
-        raise InputError("--output and --branch exclude each other: write into a folder or into the checkout")
-    for reading, wanted in (("--dry-run", dry_run), ("--check", check)):
-        for writing, target in (("--output", output), ("--branch", branch)):
-            if wanted and target is not None:
-                raise InputError(f"{reading} and {writing} exclude each other: with {reading} nothing is written")
+    refuse_contradictions(dry_run=dry_run, check=check, output=output, branch=branch)
     phases = parse_phases(phase)
 
     from omni_migrate.extract import run

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from omni_migrate.errors import InputError
 
@@ -28,7 +30,48 @@ class Format(str, Enum):
     MARKDOWN = "markdown"
 
 
+SourceSpec = Annotated[
+    "str | None",
+    typer.Argument(
+        metavar="SOURCE",
+        help="A directory, DIR@REF, a wheel or source archive, installed:vllm-omni, or a requirement such as "
+        "vllm-omni==0.30.0. Default: the checkout around the current directory.",
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Write nothing; print the diff and the summary.")]
+Output = Annotated[
+    "Path | None",
+    typer.Option("--output", metavar="DIR", help="Write the whole tree with the changes into this empty folder."),
+]
+Branch = Annotated[
+    "str | None",
+    typer.Option("--branch", metavar="NAME", help="Make one signed-off commit per phase on a new branch."),
+]
+AllowDirty = Annotated[bool, typer.Option("--allow-dirty", help="Run on a checkout with uncommitted changes.")]
+Drawn = Annotated[Format, typer.Option("--format", help="How the report is drawn on standard output.")]
+ReportFile = Annotated[
+    "Path | None",
+    typer.Option(
+        "--report", metavar="FILE", help="Write the report also into a file; .json, .md and .txt say the format."
+    ),
+]
+Check = Annotated[
+    bool, typer.Option("--check", help="Write nothing; exit 1 if anything would change or a finding is an error.")
+]
+
 FORMAT_OF_SUFFIX = {".json": Format.JSON, ".md": Format.MARKDOWN, ".txt": Format.TEXT}
+
+
+def refuse_contradictions(*, dry_run: bool, check: bool, output: Path | None, branch: str | None) -> None:
+    """Raise InputError for options that ask for two places to write to, or to write and not to."""
+    if branch == "":
+        raise InputError("--branch: the name is empty; give the name of a new branch")
+    if output is not None and branch is not None:
+        raise InputError("--output and --branch exclude each other: write into a folder or into the checkout")
+    for reading, wanted in (("--dry-run", dry_run), ("--check", check)):
+        for writing, target in (("--output", output), ("--branch", branch)):
+            if wanted and target is not None:
+                raise InputError(f"{reading} and {writing} exclude each other: with {reading} nothing is written")
 
 
 def parse_phases(text: str | None) -> tuple[int, ...]:
@@ -68,3 +111,19 @@ def show(report: Report, drawn_as: Format, report_file: Path | None, *, diff: bo
             raise InputError(f"--report {report_file}: cannot be written: {error.strerror or error}") from error
     with closed_pipe_is_fine():
         render(report, drawn_as.value, diff=diff, stream=sys.stdout)
+
+
+def show_text(text: str, file: Path | None) -> None:
+    """Print a document, and write it into `file` too. Raises InputError."""
+    import sys
+
+    from omni_migrate.cli.guard import closed_pipe_is_fine
+    from omni_migrate.report.output import emit
+
+    if file is not None:
+        try:
+            file.write_text(text, encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise InputError(f"--report {file}: cannot be written: {error.strerror or error}") from error
+    with closed_pipe_is_fine():
+        emit(sys.stdout, text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cached_property
@@ -162,13 +162,17 @@ class Modules:
         self._parsed[path] = (data, module)
         return module
 
+    def searched(self, below: str) -> Iterator[str]:
+        """The files below a folder, those to skip left out."""
+        for path in self.workspace.python_files((below,)):
+            if not any(fnmatch(path, pattern) for pattern in self._skip):
+                yield path
+
     def mentioning(self, words: set[str], below: str) -> list[str]:
         """Files whose bytes have one of the words: cheaper than parsing by a factor of a hundred."""
         needles = [word.encode() for word in words]
         found = []
-        for path in self.workspace.python_files((below,)):
-            if any(fnmatch(path, pattern) for pattern in self._skip):
-                continue
+        for path in self.searched(below):
             try:
                 data = self.workspace.read(path)
             except OSError:

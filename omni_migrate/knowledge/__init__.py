@@ -36,6 +36,62 @@ class AdapterSpec:
     proposed: bool = False  # not in the data: made up for a class-name test that no adapter claims
 
 
+@dataclass(frozen=True)
+class Claim:
+    """One thing that must hold of an extension point: its `kind` and `value`; `over` and `on` belong to some kinds.
+
+    The kinds are described in hooks.toml and proven by `omni_migrate.facts.extension_points`.
+    """
+
+    kind: str
+    value: Any
+    over: tuple[str, ...] = ()
+    on: str = ""
+
+
+@dataclass(frozen=True)
+class ExtensionPoint:
+    """A place in vLLM's V2 runner that serves a hook, and the vLLM in which it is relied on, as a specifier."""
+
+    symbol: str
+    versions: str
+    why: str
+    claims: tuple[Claim, ...]
+
+    def applies(self, version: str) -> bool:
+        """Whether the point is relied on in this version of vLLM; pre-releases count as what they precede."""
+        from packaging.specifiers import SpecifierSet
+
+        return SpecifierSet(self.versions).contains(version, prereleases=True)
+
+
+@dataclass(frozen=True)
+class HookSpec:
+    """One hook of RFC-005: how it is found on V1 and what serves it on V2. The keys are described in hooks.toml.
+
+    `names` maps a kind of name ("methods", "fields", ...) to the names. `owners` maps a class to what variables that
+    hold one are called; the fields of a class that is not in it are taken for its whatever they are read from.
+    """
+
+    id: str
+    name: str
+    summary: str
+    compatibility: str
+    effort: str
+    priority: str
+    phase: int
+    names: Mapping[str, tuple[str, ...]]
+    points: tuple[ExtensionPoint, ...]
+    owners: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    chosen: tuple[str, ...] = ()
+    ported_by: tuple[str, ...] = ()
+
+
+NAME_KINDS = (
+    "methods", "overrides", "functions", "classes", "attributes", "capabilities", "fields", "keys", "adapter_methods",
+)  # fmt: skip
+
+
 def read_toml(name: str) -> dict[str, Any]:
     """A data file of this package."""
     return tomllib.loads(resources.files(__name__).joinpath(name).read_text(encoding="utf-8"))
@@ -72,6 +128,47 @@ def adapters(extra: Iterable[Mapping[str, Any]] = ()) -> tuple[AdapterSpec, ...]
         tables[name] = _merged(tables[name], entry) if name in tables else dict(entry)
     specs = [_spec(entry) for entry in tables.values()]
     return tuple(sorted(specs, key=lambda spec: spec.phase))
+
+
+@cache
+def hook_places() -> tuple[str, ...]:
+    """Globs, below the package, of the files that hold the V1 side of the hooks."""
+    return tuple(read_toml("hooks.toml")["places"])
+
+
+@cache
+def model_states() -> frozenset[str]:
+    """Qualified classes of vLLM that the model state of a V2 port extends."""
+    return frozenset(read_toml("hooks.toml")["model_states"])
+
+
+@cache
+def hooks() -> tuple[HookSpec, ...]:
+    """The hooks in the order of the data: RFC-005's thirteen, then what grew since."""
+    return tuple(map(_hook, read_toml("hooks.toml")["hook"]))
+
+
+def _hook(entry: Mapping[str, Any]) -> HookSpec:
+    values = {key: value for key, value in entry.items() if key not in ("v1", "v2", "chosen", "ported_by")}
+    names = {kind: tuple(words) for kind, words in entry["v1"].items() if kind != "owners"}
+    owners = {name: tuple(words) for name, words in entry["v1"].get("owners", {}).items()}
+    unknown = sorted({*names} - {*NAME_KINDS})
+    if unknown:
+        raise InputError(f"hooks: {entry['id']} has names of kind {unknown[0]!r}; known are {', '.join(NAME_KINDS)}")
+    points = tuple(
+        ExtensionPoint(point["symbol"], point["versions"], point["why"], tuple(map(_claim, point["claims"])))
+        for point in entry["v2"]
+    )
+    chosen, ported_by = tuple(entry.get("chosen", ())), tuple(entry.get("ported_by", ()))
+    return HookSpec(**values, names=names, points=points, owners=owners, chosen=chosen, ported_by=ported_by)
+
+
+def _claim(table: Mapping[str, Any]) -> Claim:
+    rest = {key: value for key, value in table.items() if key not in ("over", "on")}
+    ((kind, value),) = rest.items()
+    return Claim(
+        kind, tuple(value) if isinstance(value, list) else value, tuple(table.get("over", ())), table.get("on", "")
+    )
 
 
 def _merged(known: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,3 +213,13 @@ def proposed_adapter(class_names: Sequence[str]) -> AdapterSpec:
     )
     summary = f"What {' and '.join(class_names)} need{'s' if len(class_names) == 1 else ''} of the runner"
     return AdapterSpec(name, f"{stem}Adapter", 4, summary, class_names=tuple(class_names), proposed=True)
+
+
+def paired_vllm(version: str) -> str:
+    """The version of vLLM that a version of vllm-omni is for: "0.28.0" of "0.28.0", "0.14.1" of "0.14.0"."""
+    from packaging.version import Version
+
+    release = Version(version).release
+    minor = f"{release[0]}.{release[1] if len(release) > 1 else 0}"
+    patch: dict[str, str] = read_toml("vllm_pairs.toml")["patch"]
+    return patch.get(minor, f"{minor}.0")

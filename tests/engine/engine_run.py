@@ -6,6 +6,7 @@ The process has one runner version; each scenario gets an engine of its own.
 from __future__ import annotations
 
 import gc
+import importlib
 import importlib.metadata
 import json
 import logging
@@ -26,6 +27,8 @@ ROOT = HERE.parent.parent
 HIDDEN, BLOCK, SECONDS = 128, 32, 240
 PUBLISHED = os.environ.get("OMNI_PUBLISHED", "")
 """The folder of a published vllm_omni whose runners are run instead of ours."""
+SHIM = os.environ.get("OMNI_PUBLISHED_SHIM", "published_shim")
+"""The module with the workers that build them."""
 SETTINGS = {
     "HF_HUB_OFFLINE": "1",
     "OMP_NUM_THREADS": "1",
@@ -101,7 +104,7 @@ def engine_arguments(scenario: Scenario, work: Path) -> dict[str, Any]:
     kind = "Generation" if scenario.generation else "AR"
     worker = f"vllm_omni.platforms.cpu.worker.workers.CPU{kind}Worker"
     if PUBLISHED:
-        worker = f"published_shim.Published{kind}Worker"
+        worker = f"{SHIM}.Published{kind}Worker"
     arguments: dict[str, Any] = {
         "model": str(folder),
         "skip_tokenizer_init": True,
@@ -119,7 +122,7 @@ def engine_arguments(scenario: Scenario, work: Path) -> dict[str, Any]:
     if scenario.chunk:
         arguments["long_prefill_token_threshold"] = scenario.chunk
     arguments |= scenario.engine
-    if scenario.kv_transfer:
+    if scenario.kv_transfer and not PUBLISHED:
         arguments["scheduler_cls"] = "vllm_omni.core.sched.scheduler.OmniScheduler"
     return arguments
 
@@ -178,7 +181,7 @@ def pictures(index: int) -> list[Any]:
 def carry(info: dict[str, Any], embeds: Any, extra: dict[str, Any]) -> dict[str, Any]:
     """Extra arguments that carry the payload: encoded for our runners, as it is for the published runners' shim."""
     if PUBLISHED:
-        return {"additional_information": info, **extra}
+        return {"additional_information": info, "prompt_embeds": embeds, **extra}
     from vllm_omni.engine.payloads import to_extra_args
 
     return to_extra_args(info, embeds, **extra)
@@ -326,7 +329,7 @@ def run(scenario: Scenario, work: Path) -> dict[str, Any]:
     try:
         llm = LLM(**engine_arguments(scenario, work))
         runner = find_runner(llm)
-        if scenario.kv_transfer:
+        if scenario.kv_transfer and not PUBLISHED:
             from vllm_omni.worker.kv_transfer import InMemoryKVTransfer
 
             runner.omni.kv_transfer = InMemoryKVTransfer()
@@ -354,7 +357,9 @@ def run(scenario: Scenario, work: Path) -> dict[str, Any]:
         result["left"] = flush(llm, runner)
         result["seen"] = dict(trace.SEEN)
         result["runner"] = [c.__name__ for c in type(runner).__mro__[:4]]
-        if scenario.kv_transfer:
+        if PUBLISHED:
+            result["kv"] = list(getattr(sys.modules[SHIM], "KV", ()))
+        elif scenario.kv_transfer:
             taken = runner.omni.kv_transfer.taken
             result["kv"] = {r: [trace.fingerprint(t) for t in layers] for r, layers in sorted(taken.items())}
         return result
@@ -400,9 +405,9 @@ def main() -> None:
     import engine_models
 
     if PUBLISHED:
-        import published_shim  # noqa: F401  (sets the platform before a runner is imported)
-
-        engine_models.name_as_published_v2()
+        importlib.import_module(SHIM)  # sets the platform before a runner is imported
+        if SHIM == "published_shim":
+            engine_models.name_as_published_v2()
     engine_models.register()
     known = BY_NAME | {scenario.name: scenario for scenario in UNSAID}
     for name in names or BY_NAME:
@@ -414,7 +419,7 @@ def main() -> None:
             traceback.print_exc()
             result = {"error": f"{type(error).__name__}: {error}"[:800]}
         gc.collect()  # an engine that failed goes now, not when the next one has its process groups
-        result["logs"] = watch.lines
+        result["logs"], result["requires"] = watch.lines, list(known[name].requires)
         result["seconds"] = round(time.perf_counter() - start, 2)
         DONE[name] = json.loads(json.dumps(result))
         Path(out).write_text(json.dumps({"vllm": vllm.__version__, "scenarios": DONE}))

@@ -31,7 +31,7 @@ class Mutant(NamedTuple):
 
 
 HOOKS, STEP, STORE = "worker/hooks.py", "worker/step.py", "worker/request_store.py"
-MODEL_HOOKS, TALKER = "worker/adapters/model_hooks.py", "worker/adapters/qwen3_talker.py"
+MODEL_HOOKS, TALKER = "worker/hook_adapters/model_hooks.py", "worker/hook_adapters/qwen3_talker.py"
 V1, V2 = "worker/gpu_model_runner.py", "worker/gpu_model_runner_v2.py"
 
 MUTANTS = (
@@ -99,7 +99,7 @@ MUTANTS = (
     Mutant("codes of the neighbour", TALKER, "codes.split(1), strict=True", "codes.flip(0).split(1), strict=True"),
     Mutant("one generator for all", TALKER, "and not self.generator_per_row:", "and False:"),
     Mutant("generators never go", TALKER, "            for req_id in [", "            for req_id in [] and ["),
-    Mutant("linear decode positions", "worker/adapters/glm_image.py", "if first < last:", "if False:"),
+    Mutant("linear decode positions", "worker/hook_adapters/glm_image.py", "if first < last:", "if False:"),
     Mutant("v1: no postprocess", V1, "omni.process_model_output(state.hidden_states)", "pass", ("v1", "talker")),
     Mutant(
         "v1: positions not fixed",

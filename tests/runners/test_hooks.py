@@ -10,7 +10,7 @@ from fake_models import Batched, BatchedNoMtp, Quiet, Talker
 from fakes import HIDDEN, new_request, scheduler_output
 
 from vllm_omni.engine.payloads import PromptEmbedsPayload, serialize_additional_information, to_extra_args
-from vllm_omni.worker.adapters import ModelHookError
+from vllm_omni.worker.hook_adapters import ModelHookError
 
 
 def step(hooks, rows, new=(), ids=None, **scheduled):

@@ -14,12 +14,16 @@ class OmniAsyncOutput(AsyncModelRunnerOutput):
     """Finishes like vLLM's asynchronous output does, then adds the payloads; nothing waits before `get_output`."""
 
     def __init__(
-        self, inner: AsyncModelRunnerOutput, copy: FinishedCopy | HostCopy | None, kv_extracted: list[str] | None
+        self,
+        inner: AsyncModelRunnerOutput,
+        copy: FinishedCopy | HostCopy | None,
+        kv_extracted: list[str] | None,
+        generation: bool = False,
     ) -> None:
-        self._inner, self._copy, self._kv_extracted = inner, copy, kv_extracted
+        self._inner, self._copy, self._kv_extracted, self._generation = inner, copy, kv_extracted, generation
 
     def get_output(self) -> Any:
         """vLLM's output with omni's fields, when both copies are on the host."""
         base = self._inner.get_output()
         payloads = None if self._copy is None else self._copy.wait()
-        return binding.runner_output(base, **binding.output_fields(payloads, self._kv_extracted))
+        return binding.runner_output(base, **binding.output_fields(payloads, self._kv_extracted, self._generation))

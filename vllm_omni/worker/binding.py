@@ -17,13 +17,16 @@ from vllm_omni.engine.payloads import (
     deserialize_prompt_embeds,
 )
 from vllm_omni.model_executor.models.output_templates import OmniOutput
+from vllm_omni.worker.step import flatten
 
 __all__ = [
     "TALKER_MTP_NAMES",
+    "TALKER_MTP_OUTPUT_KEY",
     "OmniOutput",
     "RequestPayload",
     "cached_payloads",
     "first_attribute",
+    "flatten_outputs",
     "output_fields",
     "request_payload",
     "runner_output",
@@ -32,6 +35,9 @@ __all__ = [
 
 TALKER_MTP_NAMES = ("talker_mtp", "mtp")
 """What a model may call the method; the published V2 runner renamed it."""
+
+TALKER_MTP_OUTPUT_KEY = ("codes", "audio")
+"""Where the codes go in a request's payload, unless the model names a place: a key, or one of a nested dict."""
 
 
 class RequestPayload(NamedTuple):
@@ -72,8 +78,18 @@ def cached_payloads(cached_requests: Any) -> dict[str, dict[str, Any]]:
     return {req_id: deserialize_additional_information(update) for req_id, update in updates.items()}
 
 
-def output_fields(payloads: list[dict[str, Any]] | None, kv_extracted_req_ids: list[str] | None) -> dict[str, Any]:
-    """The package's names for what a step adds to vLLM's output."""
+def flatten_outputs(outputs: dict[str, Any]) -> dict[str, Any]:
+    """A model's multimodal outputs by the names under which they leave: nested ones are joined with dots."""
+    return flatten(outputs)
+
+
+def output_fields(
+    payloads: list[dict[str, Any]] | None, kv_extracted_req_ids: list[str] | None, generation: bool = False
+) -> dict[str, Any]:
+    """The package's names for what a step adds to vLLM's output.
+
+    A generation stage keeps the token that vLLM sampled: vLLM's scheduler ends a request by it.
+    """
     return {"multimodal_outputs": payloads, "kv_extracted_req_ids": kv_extracted_req_ids}
 
 

@@ -15,12 +15,12 @@ from typing import Any, Protocol
 import torch
 
 from vllm_omni.worker import binding
-from vllm_omni.worker.adapters import DefaultModelRunnerAdapter, ModelAdapterRegistry
-from vllm_omni.worker.adapters.base import MtpBatch, hook_error, naming
+from vllm_omni.worker.hook_adapters import DefaultModelRunnerAdapter, ModelAdapterRegistry
+from vllm_omni.worker.hook_adapters.base import MtpBatch, hook_error, naming
 from vllm_omni.worker.host_copy import FinishedCopy, HostCopy, copy_to_host
 from vllm_omni.worker.kv_transfer import KVTransferManager
 from vllm_omni.worker.request_store import RequestStore
-from vllm_omni.worker.step import Row, SplitError, build_rows, flatten, set_phase, split_by_request
+from vllm_omni.worker.step import Row, SplitError, build_rows, set_phase, split_by_request
 
 logger = logging.getLogger("vllm_omni.worker")
 
@@ -480,10 +480,11 @@ class OmniHooks:
             from vllm_omni.worker.async_output import OmniAsyncOutput
 
             copy = None if payloads is None else self._start_copy(payloads)
-            return OmniAsyncOutput(base_output, copy, self.kv_extracted)
+            return OmniAsyncOutput(base_output, copy, self.kv_extracted, self.generation)
         if payloads is not None and not self._on_host:
             payloads = copy_to_host(payloads)
-        return binding.runner_output(base_output, **binding.output_fields(payloads, self.kv_extracted))
+        fields = binding.output_fields(payloads, self.kv_extracted, self.generation)
+        return binding.runner_output(base_output, **fields)
 
     def _payloads(self, hidden_states: torch.Tensor | None) -> list[dict[str, Any]]:
         """One flat dict of tensors per row, empty for a row without new tokens; on the host they are copies already."""
@@ -494,7 +495,7 @@ class OmniHooks:
             outputs = {"model_outputs": outputs}
         num_tokens = rows[-1].end if hidden_states is None else hidden_states.shape[0]
         try:
-            outputs = flatten(outputs or {})
+            outputs = binding.flatten_outputs(outputs or {})
             if self.includes_hidden and hidden_states is not None:
                 outputs["hidden"] = hidden_states
             payloads = split_by_request(outputs, rows, num_tokens, own=self._on_host)

@@ -6,9 +6,15 @@ from typing import Any
 
 import torch
 
-from vllm_omni.worker.adapters.base import AdapterHost, DefaultModelRunnerAdapter, ModelHookError, hook_error, naming
-from vllm_omni.worker.adapters.registry import ModelAdapterRegistry
 from vllm_omni.worker.binding import OmniOutput
+from vllm_omni.worker.hook_adapters.base import (
+    AdapterHost,
+    DefaultModelRunnerAdapter,
+    ModelHookError,
+    hook_error,
+    naming,
+)
+from vllm_omni.worker.hook_adapters.registry import ModelAdapterRegistry
 from vllm_omni.worker.step import IS_PREFILL, NUM_COMPUTED, PROMPT_LEN, Row
 
 

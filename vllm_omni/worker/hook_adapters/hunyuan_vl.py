@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from vllm_omni.worker.adapters.base import AdapterHost, DefaultModelRunnerAdapter
-from vllm_omni.worker.adapters.registry import ModelAdapterRegistry
+from vllm_omni.worker.hook_adapters.base import AdapterHost, DefaultModelRunnerAdapter
+from vllm_omni.worker.hook_adapters.registry import ModelAdapterRegistry
 
 
 @ModelAdapterRegistry.register("HunYuanVLForConditionalGeneration")

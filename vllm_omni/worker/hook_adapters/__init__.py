@@ -1,9 +1,9 @@
 """Adapters in the order in which they run: the model's own hooks first, then what builds on them."""
 
-from vllm_omni.worker.adapters.base import DefaultModelRunnerAdapter, ModelHookError, ModelRunnerAdapter
-from vllm_omni.worker.adapters.registry import ModelAdapterRegistry
+from vllm_omni.worker.hook_adapters.base import DefaultModelRunnerAdapter, ModelHookError, ModelRunnerAdapter
+from vllm_omni.worker.hook_adapters.registry import ModelAdapterRegistry
 
-from vllm_omni.worker.adapters import (  # isort: skip  (registration order)
+from vllm_omni.worker.hook_adapters import (  # isort: skip  (registration order)
     model_hooks,
     mrope,
     qwen3_talker,

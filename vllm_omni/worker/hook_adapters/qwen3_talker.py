@@ -7,12 +7,10 @@ from typing import Any
 
 import torch
 
-from vllm_omni.worker.adapters.base import AdapterHost, DefaultModelRunnerAdapter, MtpBatch, naming
-from vllm_omni.worker.adapters.registry import ModelAdapterRegistry
-from vllm_omni.worker.binding import TALKER_MTP_NAMES, first_attribute
+from vllm_omni.worker.binding import TALKER_MTP_NAMES, TALKER_MTP_OUTPUT_KEY, first_attribute
+from vllm_omni.worker.hook_adapters.base import AdapterHost, DefaultModelRunnerAdapter, MtpBatch, naming
+from vllm_omni.worker.hook_adapters.registry import ModelAdapterRegistry
 from vllm_omni.worker.step import Row
-
-DEFAULT_OUTPUT_KEY = ("codes", "audio")
 
 
 @ModelAdapterRegistry.register(
@@ -44,7 +42,7 @@ class Qwen3TalkerAdapter(DefaultModelRunnerAdapter):
         )
         """Token ids, embeddings, last hidden states and text steps, of which graphs read the first rows."""
         self.output_key = getattr(model, "talker_mtp_output_key", None) or getattr(
-            model, "mtp_output_key", DEFAULT_OUTPUT_KEY
+            model, "mtp_output_key", TALKER_MTP_OUTPUT_KEY
         )
         self.validity_key = getattr(model, "talker_mtp_validity_key", None)
         sampling = getattr(config, "subtalker_sampling_params", None)

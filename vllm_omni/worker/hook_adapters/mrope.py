@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from vllm_omni.worker.adapters.base import AdapterHost, DefaultModelRunnerAdapter, naming
-from vllm_omni.worker.adapters.registry import ModelAdapterRegistry
+from vllm_omni.worker.hook_adapters.base import AdapterHost, DefaultModelRunnerAdapter, naming
+from vllm_omni.worker.hook_adapters.registry import ModelAdapterRegistry
 from vllm_omni.worker.request_store import RequestState
 
 GRIDS = ("image_grid_thw", "video_grid_thw")

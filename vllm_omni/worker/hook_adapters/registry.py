@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from vllm_omni.worker.adapters.base import DefaultModelRunnerAdapter
+from vllm_omni.worker.hook_adapters.base import DefaultModelRunnerAdapter
 
 Adapter = TypeVar("Adapter", bound=type[DefaultModelRunnerAdapter])
 

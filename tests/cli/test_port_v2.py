@@ -1,0 +1,67 @@
+"""`port-v2` from the command line: what is refused is one line and exit code 2, and leaves everything as it was."""
+
+from __future__ import annotations
+
+import pytest
+
+RUNNER = """
+from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+
+
+class OmniGPUModelRunner(GPUModelRunner):
+    pass
+"""
+TREE = {"vllm_omni/__init__.py": "", "vllm_omni/worker/gpu_model_runner.py": RUNNER}
+VLLM = {"vllm/__init__.py": "", "vllm/_version.py": "__version__ = '0.28.0'\n"}
+
+
+def refused(done, *said):
+    """Whether a run ended with one line that says all of that."""
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("\n") == 1 and done.stdout == ""
+    assert [word for word in said if word not in done.stderr] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["no/such/tree"], ["no/such/tree", "no such file or directory"]),
+        (["{tree}", "--dry-run"], ["its version is not known", "--vllm"]),
+        (["{tree}", "--dry-run", "--vllm", "{tree}"], ["not vllm", "looked for"]),
+        (["{tree}", "--dry-run", "--vllm", "no/such/vllm"], ["no/such/vllm", "no such file or directory"]),
+        (["{tree}", "--dry-run", "--phase", "9"], ["--phase 9", "phases 1 to 5"]),
+        (
+            ["{tree}", "--output", "out", "--phase", "3", "--vllm", "{vllm}"],
+            ["--phase 3", "builds on", "run the phases before it first"],
+        ),
+        (["{tree}", "--vllm", "{vllm}"], ["not a git checkout", "--dry-run"]),
+        (["{tree}", "--output", "out", "--vllm", "{vllm}"], ["no V2 port", "binding"]),
+        (["{tree}", "--track", "0.28.0"], ["--track 0.28.0", "FROM..TO"]),
+        (["{tree}", "--track", "0.28.0..0.30.0", "--format", "json"], ["--track", "Markdown"]),
+        (["{tree}", "--dry-run", "--output", "out"], ["--dry-run and --output exclude each other"]),
+        (["{other}", "--dry-run", "--vllm", "{vllm}"], ["no model runner found"]),
+    ],
+)
+def test_what_is_refused_is_one_line(cli, tree, tmp_path, line, said):
+    folders = {
+        "tree": tree("omni", TREE),
+        "vllm": tree("upstream", VLLM),
+        "other": tree("other", {"vllm_omni/__init__.py": "", "vllm_omni/worker.py": "class Worker:\n    pass\n"}),
+    }
+    before = sorted(path for path in tmp_path.rglob("*") if "cache" not in path.parts)
+    refused(cli("port-v2", *(part.format(**folders) for part in line)), *said)
+    assert sorted(path for path in tmp_path.rglob("*") if "cache" not in path.parts) == before
+
+
+def test_a_dirty_checkout_is_refused(cli, checkout, tree):
+    root = checkout("omni", TREE)
+    (root / "vllm_omni" / "__init__.py").write_text("x = 1\n")
+    refused(cli("port-v2", "--vllm", str(tree("upstream", VLLM)), cwd=root), "uncommitted")
+
+
+def test_a_file_that_does_not_parse_is_named_and_the_rest_is_analysed(cli, tree):
+    broken = "def _decode_and_store_request_payloads(:\n"
+    root = tree("omni", {**TREE, "vllm_omni/worker/payloads.py": broken})
+    done = cli("port-v2", str(root), "--list-sites", "--vllm", str(tree("upstream", VLLM)))
+    assert done.returncode == 0, done.stderr
+    assert "vllm_omni/worker/payloads.py: error unreadable-file" in done.stdout

@@ -1,0 +1,347 @@
+"""The V2 port of a small tree: which files, what the binding says, what is refused and what is left."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from omni_migrate.checks.names import names
+from omni_migrate.checks.parses import parses
+from omni_migrate.checks.untouched import untouched
+from omni_migrate.errors import InputError
+from omni_migrate.facts.modules import Modules
+from omni_migrate.plan.v2_binding import needed_names
+from omni_migrate.plan.v2_port import PHASES, V2Port
+from omni_migrate.plan.workspace import Workspace
+from omni_migrate.runners import in_tree_worker
+
+WORKER = "vllm_omni/worker"
+RUNNER = """
+class OmniRunner:
+    def __init__(self):
+        ARCHS = {"ArchB", "ArchA"}
+        if self.config.arch in ARCHS or sends_payloads(self.model_config):
+            self.init_omni_connectors()
+
+    def talk(self):
+        key = getattr(self.model, "talker_mtp_output_key", ("codes", "audio"))
+        return key, self.talker_mtp, hasattr(self.model, "dreams"), getattr(self.model, "has_preprocess", False)
+
+    def sample_tokens(self):
+        return OmniModelRunnerOutput(req_ids=[], pooler_output=payloads, multimodal_outputs=None)
+
+    def execute_model(self):
+        self.model.get_kv_transfer_metadata(req_id)
+"""
+WORKERS = '''"""Workers."""
+
+from vllm.logger import init_logger
+
+from vllm_omni.worker.runner import OmniRunner
+
+logger = init_logger(__name__)
+
+
+class {name}(Base):
+    def init_device(self):
+        if self.use_v2_model_runner:
+            logger.warning("V1.")
+            self.use_v2_model_runner = False
+        self.model_runner = OmniRunner(self.vllm_config, self.device)
+'''
+TREE = {
+    "vllm_omni/__init__.py": "",
+    "vllm_omni/worker/__init__.py": "",
+    "vllm_omni/outputs.py": "class OmniModelRunnerOutput:\n    multimodal_outputs: list | None = None\n",
+    "vllm_omni/templates.py": "class OmniOutput:\n    pass\n",
+    "vllm_omni/kv.py": "class OmniKVTransferManager:\n    pass\n",
+    "vllm_omni/wire.py": "def deserialize_additional_information(payload):\n    return payload\n",
+    "vllm_omni/sched.py": (
+        "class OmniNewRequestData:\n    additional_information: object = None\n\n\n"
+        "class OmniCachedRequestData:\n    additional_information: dict\n\n\n"
+        "def wrap(nr, embeds):\n"
+        "    return OmniNewRequestData(\n"
+        "        req_id=nr.req_id,\n        block_ids=nr.block_ids,\n        lora_request=nr.lora_request,\n"
+        "        prompt_embeds=embeds,\n    )\n"
+    ),
+    "vllm_omni/worker/connectors.py": "def sends_payloads(config):\n    return False\n",
+    "vllm_omni/worker/runner.py": "from vllm_omni.worker.connectors import sends_payloads\n" + RUNNER,
+    "vllm_omni/worker/gpu_ar_worker.py": WORKERS.format(name="GPUARWorker"),
+    "vllm_omni/worker/gpu_generation_worker.py": WORKERS.format(name="GPUGenerationWorker"),
+    "vllm_omni/platforms/xpu/worker/worker.py": WORKERS.format(name="XPUARWorker"),
+}
+
+
+def port(root):
+    modules = Modules(Workspace(root))
+    return V2Port(modules, "vllm_omni"), modules.workspace
+
+
+def planned(root):
+    ported, workspace = port(root)
+    return ported.plan(), ported, workspace
+
+
+def binding_of(root) -> dict[str, object]:
+    """The constants of the binding, and its source."""
+    source = port(root)[0].binding.decode()
+    found = {"source": source}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and node.targets[0].id != "__all__":
+            found[node.targets[0].id] = ast.literal_eval(node.value)
+    return found
+
+
+def test_the_phases_bring_each_module_once_and_as_it_is_in_tree(tree):
+    plan, ported, _ = planned(tree(files=TREE))
+    assert [phase.number for phase in plan.phases] == list(PHASES)
+    created = [change.path for phase in plan.phases for change in phase.changes if change.before is None]
+    assert len(created) == len(set(created))
+    assert set(created) == {*ported.files, f"{WORKER}/binding.py"}
+    for change in plan.net_changes():
+        if change.path in ported.files:
+            assert change.after == in_tree_worker()[change.path.removeprefix(f"{WORKER}/")]
+
+
+def test_the_closure_has_what_the_v2_runners_import_and_no_v1_runner(tree):
+    ported, _ = port(tree(files=TREE))
+    assert {path.removeprefix(f"{WORKER}/") for path in ported.files} >= {
+        "hooks.py", "step.py", "request_store.py", "host_copy.py", "async_output.py", "kv_transfer.py", "adopt.py",
+        "gpu_model_runner_v2.py", "gpu_ar_model_runner_v2.py", "gpu_generation_model_runner_v2.py",
+        "hook_adapters/__init__.py", "hook_adapters/base.py", "hook_adapters/registry.py",
+    }  # fmt: skip
+    assert not {f"{WORKER}/{name}" for name in ("gpu_model_runner.py", "mixins.py", "__init__.py")} & set(ported.files)
+
+
+def test_no_v2_module_is_imported_before_it_is_wanted(tree):
+    _, _, workspace = planned(tree(files=TREE))
+    for name in ("gpu_ar_worker.py", "gpu_generation_worker.py", "binding.py", "hooks.py"):
+        module = ast.parse(workspace.read(f"{WORKER}/{name}"))
+        imported = {node.module for node in module.body if isinstance(node, ast.ImportFrom)}
+        assert not any("_v2" in name or name.startswith("vllm.v1.worker.gpu.") for name in imported)
+
+
+def test_the_binding_says_what_the_tree_has(tree):
+    found = binding_of(tree(files=TREE))
+    assert found["TALKER_MTP_NAMES"] == ("talker_mtp",)
+    assert found["TALKER_MTP_OUTPUT_KEY"] == ("codes", "audio")
+    assert found["PAYLOAD_FIELDS"] == ("pooler_output",)
+    assert found["UNPORTED"] == ("dreams",)
+    assert found["CONNECTED"] == ("ArchA", "ArchB")
+    source = found["source"]
+    assert "from vllm_omni.wire import deserialize_additional_information\n" in source
+    assert "if sends_payloads(config) or archs & set(CONNECTED):" in source
+    assert "model_intermediate_buffer" not in source
+    assert "model.get_kv_transfer_metadata(req_id) or {}" in source
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "expected"),
+    [
+        ("vllm_omni/worker/runner.py", "multimodal_outputs=None", "multimodal_outputs=payloads",
+         'PAYLOAD_FIELDS = ("pooler_output", "multimodal_outputs")'),
+        ("vllm_omni/worker/runner.py", '("codes", "audio")', '"codes_of"', 'TALKER_MTP_OUTPUT_KEY = "codes_of"'),
+        ("vllm_omni/worker/runner.py", "get_kv_transfer_metadata(req_id)",
+         "get_kv_transfer_metadata(req_id, num_computed_tokens=n)", 'num_computed_tokens=request.get("seq_len")'),
+        ("vllm_omni/sched.py", "additional_information: object = None",
+         "additional_information: object = None\n    model_intermediate_buffer: dict | None = None",
+         "info or dict(new_request.model_intermediate_buffer or {})"),
+        ("vllm_omni/sched.py", "    additional_information: dict\n", "    pass\n", "    return {}\n"),
+    ],
+)  # fmt: skip
+def test_the_binding_follows_the_tree(tree, path, old, new, expected):
+    assert old in TREE[path]
+    assert expected in binding_of(tree(files={**TREE, path: TREE[path].replace(old, new)}))["source"]
+
+
+def test_a_tree_without_a_decoder_gets_one_for_its_entries(tree):
+    entry = "class AdditionalInformationEntry:\n    tensor_data: bytes\n    list_data: list\n"
+    source = binding_of(tree(files={**TREE, "vllm_omni/wire.py": entry}))["source"]
+    assert "_information(new_request.additional_information)" in source
+    assert "info[name] = entry.list_data\n" in source
+
+
+def test_the_binding_has_every_name_that_the_modules_take_from_it(tree):
+    module = ast.parse(port(tree(files=TREE))[0].binding)
+    exported = next(n.value for n in module.body if isinstance(n, ast.Assign) and n.targets[0].id == "__all__")
+    defined = {getattr(node, "name", None) for node in module.body}
+    defined |= {target.id for node in module.body if isinstance(node, ast.Assign) for target in node.targets}
+    defined |= {alias.name for node in module.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert needed_names() <= set(ast.literal_eval(exported)) <= defined
+
+
+@pytest.mark.parametrize("missing", ["vllm_omni/templates.py", "vllm_omni/kv.py", "vllm_omni/outputs.py"])
+def test_what_the_binding_needs_and_the_tree_lacks_is_said_in_one_line(tree, missing):
+    files = {path: text for path, text in TREE.items() if path != missing}
+    with pytest.raises(InputError, match=r"^no V2 port: \w+ is defined in no module; .*$"):
+        planned(tree(files=files))
+
+
+def test_a_name_that_is_defined_twice_is_not_guessed(tree):
+    with pytest.raises(InputError, match=r"OmniOutput is defined in vllm_omni.other, vllm_omni.templates"):
+        planned(tree(files={**TREE, "vllm_omni/other.py": TREE["vllm_omni/templates.py"]}))
+
+
+@pytest.mark.parametrize("path", ["hooks.py", "binding.py", "hook_adapters/base.py"])
+def test_a_file_in_the_way_is_refused_and_nothing_is_planned(tree, path):
+    root = tree(files={**TREE, f"{WORKER}/{path}": "mine = True\n"})
+    ported, workspace = port(root)
+    with pytest.raises(InputError, match=f"^{WORKER}/{path} is in the way: .*; move it elsewhere first$"):
+        ported.plan()
+    assert workspace.changes_since({}) == ()
+
+
+def test_the_result_parses_has_every_name_and_leaves_other_lines(tree):
+    root = tree(files=TREE)
+    plan, ported, _ = planned(root)
+    changes = plan.net_changes()
+    assert parses(changes) == []
+    assert [(f.path, f.message) for f in names(changes)] == []
+    for change in changes:
+        if change.before is not None:
+            assert untouched(change.path, change.before, change.after, ported.touched(change.path, change.before)) == []
+
+
+def test_a_second_run_plans_nothing(tree):
+    root = tree(files=TREE)
+    for change in planned(root)[0].net_changes():
+        (root / change.path).parent.mkdir(parents=True, exist_ok=True)
+        (root / change.path).write_bytes(change.after)
+    plan, ported, _ = planned(root)
+    assert plan.net_changes() == ()
+    assert [finding.symbol for finding in ported.findings] == ["XPUARWorker"]
+
+
+def test_windows_line_ends_stay(tree):
+    root = tree(files=TREE)
+    for path in ("sched.py", "worker/gpu_ar_worker.py"):
+        file = root / "vllm_omni" / path
+        file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+    after = {change.path: change.after for change in planned(root)[0].net_changes()}
+    for path in ("sched.py", "worker/gpu_ar_worker.py"):
+        assert b"\n" not in after[f"vllm_omni/{path}"].replace(b"\r\n", b"")
+
+
+def test_a_platform_s_worker_stays_and_is_said_with_the_reason(tree):
+    _, ported, workspace = planned(tree(files=TREE))
+    (finding,) = ported.findings
+    assert (finding.path, finding.line, finding.symbol) == (
+        "vllm_omni/platforms/xpu/worker/worker.py",
+        12,
+        "XPUARWorker",
+    )
+    assert "a V2 runner of the XPU platform is not written" in finding.message
+    assert workspace.read(finding.path) == TREE[finding.path].encode()
+
+
+def test_a_worker_of_an_unknown_shape_stays_and_is_said(tree):
+    path = "vllm_omni/worker/gpu_ar_worker.py"
+    odd = TREE[path].replace("self.device)", "self.device, extra=1)")
+    _, ported, workspace = planned(tree(files={**TREE, path: odd}))
+    finding = next(finding for finding in ported.findings if finding.symbol == "GPUARWorker")
+    assert (finding.path, finding.line) == (path, 15)
+    assert workspace.read(path) == odd.encode()
+
+
+def test_a_worker_that_is_not_there_is_said(tree):
+    files = {path: text for path, text in TREE.items() if "generation" not in path}
+    _, ported, _ = planned(tree(files=files))
+    assert "there is no worker GPUGenerationWorker" in " ".join(finding.message for finding in ported.findings)
+
+
+def test_a_subclass_with_a_runner_of_its_own_is_said(tree):
+    more = "from vllm_omni.worker.gpu_ar_worker import GPUARWorker\n\n\n"
+    more += "class Mine(GPUARWorker):\n    model_runner_cls = X\n"
+    _, ported, _ = planned(tree(files={**TREE, "vllm_omni/worker/mine.py": more}))
+    finding = next(finding for finding in ported.findings if finding.symbol == "Mine")
+    assert (finding.path, finding.line) == ("vllm_omni/worker/mine.py", 5)
+
+
+def chosen(root, monkeypatch, *, v2: bool, reason: str | None) -> tuple[str, list[str]]:
+    """Runs the written AR worker over stand-ins: the runner that it builds, and what it logs."""
+    _, _, workspace = planned(root)
+    logged: list[str] = []
+
+    def runner(name):
+        return type(name, (), {"__init__": lambda self, config, device: None})
+
+    stubs = {
+        "vllm": {}, "vllm_omni": {}, "vllm_omni.worker": {},
+        "vllm.logger": {"init_logger": lambda _: SimpleNamespace(warning=lambda text, *a: logged.append(text % a))},
+        "vllm_omni.worker.runner": {"OmniRunner": runner("V1")},
+        "vllm_omni.worker.binding": {"v1_reason": lambda config: reason, "FinishedKVTransfer": lambda runner: "kv"},
+        "vllm_omni.worker.gpu_ar_model_runner_v2": {"GPUARModelRunnerV2": runner("V2")},
+    }  # fmt: skip
+    for name, members in stubs.items():
+        module = ModuleType(name)
+        module.__dict__.update(members)
+        monkeypatch.setitem(sys.modules, name, module)
+    base = type("Base", (), {"vllm_config": None, "device": None, "use_v2_model_runner": v2})
+    space = {"Base": base, "__name__": "written"}
+    exec(compile(workspace.read(f"{WORKER}/gpu_ar_worker.py"), "gpu_ar_worker.py", "exec"), space)
+    worker = space["GPUARWorker"]()
+    worker.init_device()
+    built = type(worker.model_runner).__name__
+    assert worker.use_v2_model_runner is (built == "V2")
+    assert getattr(worker.model_runner, "kv_transfer", None) == ("kv" if built == "V2" else None)
+    return built, logged
+
+
+@pytest.mark.parametrize(
+    ("v2", "reason", "built", "logged"),
+    [
+        (False, None, "V1", []),
+        (False, "a reason", "V1", []),
+        (True, None, "V2", []),
+        (True, "a reason", "V1", ["OMNI GPUARWorker forces v1 model runner: a reason"]),
+    ],
+)
+def test_the_written_worker_chooses(tree, monkeypatch, v2, reason, built, logged):
+    assert chosen(tree(files=TREE), monkeypatch, v2=v2, reason=reason) == (built, logged)
+
+
+CONFIG = {"async_chunk": False, "engine_output_type": "audio", "architectures": ["Tiny"]}
+
+
+@pytest.mark.parametrize(
+    ("config", "more", "said"),
+    [
+        ({}, {}, None),
+        ({"async_chunk": True}, {}, "async_chunk"),
+        ({"architectures": ["ArchB"]}, {}, "connector"),
+        ({"sends": True}, {}, "connector"),
+        ({}, {"stages": 2}, "pipeline parallelism"),
+        ({}, {"caching": True}, "prefix cache"),
+        ({"engine_output_type": "text"}, {"caching": True}, None),
+        ({"architectures": ["Dreamer"]}, {}, "Dreamer has dreams, which is not ported to V2"),
+        ({}, {"no_states": True}, "no model states"),
+    ],
+)
+def test_the_written_reason_names_what_v2_does_not_do(tree, monkeypatch, config, more, said):
+    files = {**TREE, f"{WORKER}/runner.py": TREE[f"{WORKER}/runner.py"] + "\n    omni_prefix_cache = None\n"}
+    binding = ast.parse(port(tree(files=files))[0].binding)
+    wanted = [n for n in binding.body if getattr(n, "name", "") == "v1_reason"]
+    wanted += [n for n in binding.body if isinstance(n, ast.Assign) and n.targets[0].id in ("UNPORTED", "CONNECTED")]
+    space = {
+        "find_spec": lambda name: None if more.get("no_states") else object(),
+        "sends_payloads": lambda model_config: getattr(model_config, "sends", False),
+        "Any": object,
+    }
+    exec(compile(ast.Module(wanted, []), "binding.py", "exec"), space)
+    loader = ModuleType("vllm.model_executor.model_loader.utils")
+    models = {"Tiny": type("Tiny", (), {}), "Dreamer": type("Dreamer", (), {"dreams": True})}
+    loader.get_model_cls = lambda model_config: models[model_config.architectures[0]]
+    for name in ("vllm", "vllm.model_executor", "vllm.model_executor.model_loader"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, loader.__name__, loader)
+    reason = space["v1_reason"](
+        SimpleNamespace(
+            model_config=SimpleNamespace(**{**CONFIG, **config}),
+            parallel_config=SimpleNamespace(pipeline_parallel_size=more.get("stages", 1)),
+            cache_config=SimpleNamespace(enable_prefix_caching=more.get("caching", False)),
+        )
+    )
+    assert reason is None if said is None else said in reason

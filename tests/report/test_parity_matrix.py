@@ -1,0 +1,94 @@
+"""The parity matrix of a ported tree: each cell says what is there, and where."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from omni_migrate.facts.modules import Modules
+from omni_migrate.knowledge import read_toml
+from omni_migrate.plan.v2_port import V2Port
+from omni_migrate.plan.workspace import Workspace
+from omni_migrate.report.parity_matrix import draw_matrix, parity_matrix
+from omni_migrate.runners import in_tree_worker
+
+RUNNER = "def sample_tokens(self):\n    self.prompt_embeds_cpu = talker_mtp\n    self.omni_prefix_cache = None\n"
+WRITTEN = b"""
+PAYLOAD_FIELDS = ()
+
+
+def v1_reason(config):
+    return None
+
+
+class FinishedKVTransfer:
+    pass
+"""
+"""What a written binding has beside the in-tree one's names."""
+V1 = "vllm_omni/worker/gpu_model_runner.py"
+
+
+def matrix(tree, sites=(), ported=True, **files):
+    modules = Modules(Workspace(tree(files={"vllm_omni/__init__.py": "", V1: RUNNER, **files})))
+    port = V2Port(modules, "vllm_omni")
+    for path, data in port.files.items() if ported else ():
+        modules.workspace.write(path, data)
+    if ported:
+        modules.workspace.write("vllm_omni/worker/binding.py", in_tree_worker()["binding.py"] + WRITTEN)
+    return {feature.name: feature for feature in parity_matrix(modules, "vllm_omni", sites)}
+
+
+def test_a_feature_of_both_names_where_each_has_it(tree):
+    feature = matrix(tree)["Prompt embeds"]
+    assert (feature.v1.state, feature.v1.evidence) == ("yes", (f"{V1}:2 prompt_embeds_cpu",))
+    assert feature.v2.state == "yes"
+    (place,) = feature.v2.evidence
+    path, _, rest = place.partition(":")
+    line, _, symbol = rest.partition(" ")
+    assert (path, symbol) == ("vllm_omni/worker/hooks.py", "OmniHooks.prepare_prefill_embeds")
+    assert b"def prepare_prefill_embeds" in in_tree_worker()["hooks.py"].splitlines()[int(line) - 1]
+
+
+def test_without_a_port_what_v1_has_is_missing(tree):
+    found = matrix(tree, ported=False)
+    assert found["Prompt embeds"].v2.state == "missing"
+    assert found["Prefix cache of hidden states"].v2.state == "missing"
+    assert found["A sampler of the model's own"].v2.state == "no"
+
+
+def test_what_stays_on_v1_names_the_choice(tree):
+    feature = matrix(tree)["Prefix cache of hidden states"]
+    assert feature.v2.state == "V1"
+    assert feature.v2.evidence[0].endswith(" v1_reason")
+
+
+def test_a_hook_that_is_found_is_the_evidence_of_v1(tree):
+    site = SimpleNamespace(path=V1, line=7, hook="talker-mtp", symbol="Runner._talker_mtp_forward")
+    other = SimpleNamespace(path=V1, line=9, hook="mrope", symbol="Runner._init")
+    found = matrix(tree, [site, other])
+    assert found["Talker MTP"].v1.evidence == (f"{V1}:7 Runner._talker_mtp_forward",)
+    assert found["M-RoPE"].v1.evidence == (f"{V1}:9 Runner._init",)
+
+
+def test_a_platform_that_forces_v1_is_named(tree):
+    guard = "        if self.use_v2_model_runner:\n            self.use_v2_model_runner = False\n"
+    text = f"class W:\n    def init(self):\n{guard}"
+    found = matrix(tree, **{"vllm_omni/platforms/xpu/worker/w.py": text, "vllm_omni/platforms/npu/worker/r.py": ""})
+    assert found["XPU support"].v2.evidence == ("vllm_omni/platforms/xpu/worker/w.py:1 W",)
+    assert found["NPU support"].v2.state == "missing"
+
+
+def test_every_place_of_the_data_is_one_that_the_in_tree_modules_have(tree):
+    found = matrix(tree)
+    for entry in read_toml("parity.toml")["feature"]:
+        if entry.get("v2"):
+            assert found[entry["name"]].v2.state in ("yes", "unproven"), entry["name"]
+
+
+def test_the_page_has_a_row_a_feature_and_says_how_many_places_it_leaves_out(tree):
+    sites = [SimpleNamespace(path=V1, line=n, hook="mrope", symbol="R.m") for n in range(1, 6)]
+    page = draw_matrix(tuple(matrix(tree, sites).values()), "1.0")
+    rows = [line for line in page.splitlines() if line.startswith("| ")][2:]
+    assert len(rows) == len(read_toml("parity.toml")["feature"])
+    assert "<br>and 2 more" in next(row for row in rows if row.startswith("| M-RoPE"))
+    assert all(row.count("|") == 5 for row in rows)
+    assert "vllm-omni 1.0" in page.splitlines()[0]
