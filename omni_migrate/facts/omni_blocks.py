@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import keyword
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -203,8 +204,9 @@ class _Reader:
         code = self._code(*span, indent)
         title = _title_of_comments(comments) or _title_of_code(place.inside)
         if not title:
-            named = re.search(r"[A-Za-z_]\w*", code)
-            title = _words(named.group() if named else method.name)
+            lines = [line.split("#")[0] for line in code.split("\n")]
+            names = [name for name in re.findall(r"[A-Za-z_]\w*", "\n".join(lines)) if not keyword.iskeyword(name)]
+            title = _words(names[0] if names else method.name)
         return Block(kind, self.module.path, class_name, method.name, title, place.words(), code, (span,))
 
     def _leading(self, pair: Pair) -> list[str]:

@@ -8,6 +8,7 @@ import pytest
 from markdown_pages import pages
 
 from omni_migrate.config import load_config
+from omni_migrate.facts.markers import marker_styles
 from omni_migrate.knowledge import adapters
 
 EXAMPLES = [(page.name, block) for page in pages() for block in page.blocks("toml")]
@@ -56,7 +57,11 @@ def configured(checkout):
 @pytest.mark.parametrize(("name", "block"), EXAMPLES, ids=[name for name, _ in EXAMPLES])
 def test_a_configuration_is_accepted(name, block, configured):
     config = load_config(configured(block))
-    assert "silence" in {spec.name for spec in adapters(config.adapters)}
+    if config.adapters:
+        assert "silence" in {spec.name for spec in adapters(config.adapters)}
+    for marker in config.markers:
+        assert marker["name"] in {style.name for style in marker_styles(config.markers)}
+    assert config.adapters or config.markers
 
 
 def test_the_guide_s_block_is_unclaimed_without_the_configuration(checkout, cli):
