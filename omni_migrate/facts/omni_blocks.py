@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from omni_migrate.facts.flow import FunctionNode
+from omni_migrate.facts.marker_twins import find_twins
 from omni_migrate.facts.markers import MarkedLine, Markers, Pair, Style, calls_upstream, find_markers, marker_styles
 from omni_migrate.facts.modules import Module, Modules
 from omni_migrate.facts.runners import RunnerClass
@@ -64,7 +65,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Blocks:
-    """The blocks by class (bases first) and position, the markers by file, and what is wrong with imports."""
+    """The blocks by class (bases first) and position, the markers by file, and what is wrong beside their form."""
 
     blocks: tuple[Block, ...]
     markers: tuple[Markers, ...]
@@ -98,6 +99,7 @@ def find_blocks(
                 block, wrong = _named_tuple(module, node, reader.markers, upstream or Upstream(), parsed)
                 tuples.append(block)
                 findings += wrong
+    findings += find_twins(parsed, markers)
     return Blocks(tuple(_unique_titles([*found, *tuples])), tuple(markers), tuple(sorted(findings)))
 
 
