@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import keyword
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from omni_migrate.facts.flow import FunctionNode
+from omni_migrate.facts.marker_twins import find_twins
 from omni_migrate.facts.markers import MarkedLine, Markers, Pair, Style, calls_upstream, find_markers, marker_styles
 from omni_migrate.facts.modules import Module, Modules
 from omni_migrate.facts.runners import RunnerClass
@@ -63,7 +65,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Blocks:
-    """The blocks by class (bases first) and position, the markers by file, and what is wrong with imports."""
+    """The blocks by class (bases first) and position, the markers by file, and what is wrong beside their form."""
 
     blocks: tuple[Block, ...]
     markers: tuple[Markers, ...]
@@ -97,6 +99,7 @@ def find_blocks(
                 block, wrong = _named_tuple(module, node, reader.markers, upstream or Upstream(), parsed)
                 tuples.append(block)
                 findings += wrong
+    findings += find_twins(parsed, markers)
     return Blocks(tuple(_unique_titles([*found, *tuples])), tuple(markers), tuple(sorted(findings)))
 
 
@@ -203,8 +206,9 @@ class _Reader:
         code = self._code(*span, indent)
         title = _title_of_comments(comments) or _title_of_code(place.inside)
         if not title:
-            named = re.search(r"[A-Za-z_]\w*", code)
-            title = _words(named.group() if named else method.name)
+            lines = [line.split("#")[0] for line in code.split("\n")]
+            names = [name for name in re.findall(r"[A-Za-z_]\w*", "\n".join(lines)) if not keyword.iskeyword(name)]
+            title = _words(names[0] if names else method.name)
         return Block(kind, self.module.path, class_name, method.name, title, place.words(), code, (span,))
 
     def _leading(self, pair: Pair) -> list[str]:

@@ -31,8 +31,8 @@ _ENTRY = re.compile(r"^###\s+`?([\w.]+)`?\s+[-\u2013\u2014]\s+(.+?)\s*$")
 _CLASS = re.compile(r"\b[A-Z]\w*[a-z]\w*\b")
 _RULER = re.compile(r"^(-{3,}|\*{3,}|_{3,})\s*$")
 # Likeness from which an entry and a block of one method are the same, and of two methods.
-_SAME_METHOD, _MOVED = 0.35, 0.75
-_SAME_TITLE = 0.2
+_SAME_METHOD, _MOVED = 0.3, 0.75
+_SAME_TITLE, _EXACT = 0.2, 2.0
 _HINT = "audit-npu --write brings the catalogue up to date"
 
 
@@ -295,6 +295,8 @@ def _matches(entries: Sequence[Entry], blocks: Sequence[Block]) -> list[tuple[in
             least = _SAME_METHOD if same_method else _MOVED
             score = code.likeness(codes[j], least)
             score += _SAME_TITLE if same_method and entry.title == block.title else 0
+            if _plain(entry.code) == _plain(block.code):
+                score = _EXACT
             if score >= least:
                 scores.append((not same_method, -score, i, j))
     found: list[tuple[int, int]] = []
@@ -315,7 +317,7 @@ class _Code:
     def likeness(self, other: _Code, least: float) -> float:
         """0 to 1: how much of the shorter one the two share, by lines or by words; 0 if hardly a word is shared."""
         shared_words = (self.words & other.words).total()
-        if shared_words < least * min(self.total, other.total) or not self.lines or not other.lines:
+        if shared_words < max(1, least * min(self.total, other.total)):
             return 0.0
         matcher = difflib.SequenceMatcher(None, self.lines, other.lines, autojunk=False)
         shared = sum(block.size for block in matcher.get_matching_blocks())
@@ -334,19 +336,20 @@ def updated(catalogue: Catalogue | None, blocks: Sequence[Block], platform: str 
     old = catalogue or Catalogue(_PREAMBLE.format(platform=platform).strip("\n"), ())
     comparison = compare(old, blocks)
     known = {id(block): entry for entry, block in comparison.matched}
-    named = {section.class_name: section for section in old.sections if section.class_name}
     sections: list[Section] = []
+    used: list[Section] = []
     for name in dict.fromkeys(block.class_name for block in blocks):
         own = [block for block in blocks if block.class_name == name]
-        before = named.get(name) or Section(f"## {name} ({own[0].path.rpartition('/')[2]})", name)
-        entries = tuple(_renewed(known.get(id(block)), block) for block in own)
-        sections.append(replace(before, entries=entries))
+        before = next((section for section in old.sections if section.class_name == name), None)
+        used += [before] if before is not None else []
+        entries: list[Entry] = []
+        for block in own:
+            entries.append(_renewed(known.get(id(block)), block, entries))
+        section = before or Section(f"## {name} ({own[0].path.rpartition('/')[2]})", name)
+        sections.append(replace(section, entries=tuple(entries)))
     preamble = old.preamble
-    left = [
-        (f"`{s.class_name}`", s.class_name, s.prose)
-        for name, s in named.items()
-        if all(b.class_name != name for b in blocks)
-    ]
+    unused = [section for section in old.sections if section.class_name and all(section is not s for s in used)]
+    left = [(f"`{section.class_name}`", section.class_name, section.prose) for section in unused]
     for entry in comparison.gone:
         text = _joined(entry.before, entry.between, entry.after)
         left.append((f"`{entry.method} - {entry.title}`", entry.class_name, text))
@@ -362,9 +365,13 @@ def updated(catalogue: Catalogue | None, blocks: Sequence[Block], platform: str 
     return Catalogue(preamble, tuple(_in_place(old.sections, sections)))
 
 
-def _renewed(entry: Entry | None, block: Block) -> Entry:
-    """The entry of a block, with what people wrote around its old one."""
+def _renewed(entry: Entry | None, block: Block, others: Sequence[Entry]) -> Entry:
+    """The entry of a block, with what people wrote around its old one; a new title is unlike those of `others`."""
     title = entry.title if entry is not None else block.title
+    number = 1
+    while entry is None and any((other.method, other.title) == (block.method, title) for other in others):
+        number += 1
+        title = f"{block.title} ({number})"
     heading = f"### {block.method} - {title}"
     fresh = Entry(block.class_name, block.method, title, block.location, block.code, heading)
     if entry is None:

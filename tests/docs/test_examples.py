@@ -57,10 +57,11 @@ def configured(checkout):
 @pytest.mark.parametrize(("name", "block"), EXAMPLES, ids=[name for name, _ in EXAMPLES])
 def test_a_configuration_is_accepted(name, block, configured):
     config = load_config(configured(block))
-    if config.markers:
-        assert "ours" in {style.name for style in marker_styles(config.markers)}
-    else:
+    if config.adapters:
         assert "silence" in {spec.name for spec in adapters(config.adapters)}
+    for marker in config.markers:
+        assert marker["name"] in {style.name for style in marker_styles(config.markers)}
+    assert config.adapters or config.markers
 
 
 def test_the_guide_s_block_is_unclaimed_without_the_configuration(checkout, cli):

@@ -106,6 +106,7 @@ def test_the_comments_of_a_block():
         ("# [Omni] why\na = 1\nb = 2\n\nc = 3", (3, 4, 5, False)),
         ("# Omni-specific: why\nif a:\n    b = 2\n\nc = 3", (3, 4, 5, False)),
         ("# Omni-new\na = 1\n# why\nb = 2", (3, 4, 4, False)),
+        ("# Omni: why\na = 1", (3, 4, 4, False)),
         ("a(\n    b,  # Omni-Specific\n    c,\n)", (4, 4, 4, True)),
         ("a(\n    b,\n)  # Omni-new", (5, 3, 5, True)),
         (f"a = 1  {M}", (3, 3, 3, True)),

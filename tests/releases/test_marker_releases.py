@@ -27,7 +27,7 @@ COUNTED = {
     "0.24.0": (39, 20, 0, 10),
     "0.26.0": (51, 26, 0, 9),
     "0.28.0": (48, 24, 1, 9),
-    "0.30.0": (48, 24, 1, 9),
+    "0.30.0": (48, 24, 1, 10),
 }
 # The same number of runner files in every release: three of NPU with markers, two of XPU without.
 WITH_MARKERS = ["npu_model_runner.py", "npu_ar_model_runner.py", "npu_generation_model_runner.py"]
