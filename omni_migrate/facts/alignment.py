@@ -347,7 +347,6 @@ class Alignment:
     ours: Place
     upstream: Place
     lines: dict[int, Origin]
-    upstream_line: dict[int, int]
     changes: tuple[Change, ...]
     dropped: tuple[Dropped, ...]
     moved: tuple[tuple[int, int], ...]
@@ -387,12 +386,11 @@ def align(ours: Text, theirs: Text) -> Alignment:
     aligner.pairs[mine] = other
     aligner.align(mine.parts.get("body", []), other.parts.get("body", []))
     moved = _moved(mine, other, aligner.pairs)
-    lines, upstream_line, changes = _lines(ours, theirs, mine, other, aligner.pairs)
+    lines, changes = _lines(ours, theirs, mine, other, aligner.pairs)
     return Alignment(
         ours.place,
         theirs.place,
         lines,
-        upstream_line,
         tuple(changes),
         tuple(_dropped(mine, other, aligner.pairs)),
         tuple(moved),
@@ -459,10 +457,9 @@ def _dropped(mine: Statement, other: Statement, pairs: dict[Statement, Statement
 
 def _lines(
     ours: Text, theirs: Text, mine: Statement, other: Statement, pairs: dict[Statement, Statement]
-) -> tuple[dict[int, Origin], dict[int, int], list[Change]]:
+) -> tuple[dict[int, Origin], list[Change]]:
     code = code_lines(ours.module, ours.node)
     lines: dict[int, Origin] = {}
-    upstream: dict[int, int] = {}
     changes: list[Change] = []
     clause = {child: name for statement in other.walk() for name, body in statement.parts.items() for child in body}
     rank = {"upstream": 0, "changed": 1, "omni": 2}
@@ -479,18 +476,16 @@ def _lines(
         elif theirs_statement.header == statement.header:
             for line in range(statement.first, statement.last + 1):
                 say(line, "upstream")
-                upstream[line] = min(theirs_statement.first + line - statement.first, theirs_statement.last)
         else:
             change, origins = _changed(ours.module, theirs.module, statement, theirs_statement)
             changes.append(change)
             for line, origin in origins.items():
                 say(line, origin)
-                upstream[line] = theirs_statement.first
         for name, first, last in _clause_lines(statement):
             has = any(child in pairs and clause.get(pairs[child]) == name for child in statement.parts[name])
             for line in range(first, last + 1):
                 say(line, "upstream" if has else "omni")
-    return dict(sorted(lines.items())), upstream, changes
+    return dict(sorted(lines.items())), changes
 
 
 def _clause_lines(statement: Statement) -> Iterator[tuple[str, int, int]]:

@@ -296,7 +296,8 @@ class _Pair:
                 yield self._item("keyword", name, gpu.place, "carries", "certain", f"{place.name} takes it", place)
             else:
                 why = f"{place.name} does not take this parameter"
-                yield self._item("keyword", name, gpu.place, "lacks", "likely", why, place)
+                sure: Sure = "likely" if self.gpu.tree.has("vllm") else "unsure"
+                yield self._item("keyword", name, gpu.place, "lacks", sure, why, place)
 
     def _statements(
         self, gpu: Text, ours: Text, upstream: Text | None, reached: Sequence[FunctionNode], said: Mapping[int, State]
