@@ -350,7 +350,7 @@ class _Pair:
         edited = self.platform.translate(mine.header)
         if base is not None and base.pairs.get(s) is not None:
             return edited == base.pairs[s].header  # the edit of ours is missing
-        return likeness(s.words, mine.words) < ALIKE
+        return likeness(s, mine) < ALIKE
 
     def _older_headers(self, method: str) -> set[str]:
         """Statements of a method in the other versions of upstream."""
