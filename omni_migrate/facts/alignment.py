@@ -47,7 +47,7 @@ _KINDS = {ast.AnnAssign: ast.Assign, ast.AsyncFor: ast.For, ast.AsyncWith: ast.W
 class Statement:
     """A statement without its bodies. `first` to `last` are the lines of its header, 1-based."""
 
-    __slots__ = ("anchor", "first", "header", "key", "kind", "last", "node", "parts", "total", "weight", "words")
+    __slots__ = ("anchor", "bag", "first", "header", "key", "kind", "last", "node", "parts", "total", "weight", "words")
     total: float  # its weight and its bodies'
 
     def __init__(self, node: ast.AST, header: str, parts: dict[str, list[Statement]], first: int, last: int) -> None:
@@ -55,6 +55,7 @@ class Statement:
         kind: type[ast.AST] = _KINDS.get(type(node), type(node))
         self.kind = kind
         self.words = _WORD.findall(header)
+        self.bag = Counter(word for word in self.words if word[0].isalnum() or word[0] == "_")
         self.anchor = _anchor(node)
         self.weight = 0.5 if isinstance(node, _TRIVIAL) or header in ("return", "try") else 1 + len(self.words) / 4
         children = [child for body in parts.values() for child in body]
@@ -270,7 +271,7 @@ class Aligner:
 
     def _score(self, a: Statement, b: Statement) -> float:
         same = a.header == b.header
-        alike = 1.0 if same else likeness(a.words, b.words)
+        alike = 1.0 if same else likeness(a, b)
         header = min(a.weight, b.weight) * alike * (1 if same else 0.8)
         if not a.parts:
             enough = ALIKE_SAME_TARGET if a.anchor and a.anchor == b.anchor else ALIKE
@@ -294,14 +295,10 @@ def _common_ends(ours: Sequence[Statement], theirs: Sequence[Statement]) -> tupl
     return start, stop
 
 
-def likeness(a: Sequence[str], b: Sequence[str]) -> float:
-    """The share of words that two texts have in common, brackets and the like counted little."""
-    mine, other = (
-        Counter(w for w in a if w[0].isalnum() or w[0] == "_"),
-        Counter(w for w in b if w[0].isalnum() or w[0] == "_"),
-    )
-    total = sum(mine.values()) + sum(other.values())
-    return 2 * sum((mine & other).values()) / total if total else float(list(a) == list(b))
+def likeness(a: Statement, b: Statement) -> float:
+    """The share of words that two headers have in common; of headers without words, whether they are the same."""
+    total = sum(a.bag.values()) + sum(b.bag.values())
+    return 2 * sum((a.bag & b.bag).values()) / total if total else float(a.header == b.header)
 
 
 @dataclass(frozen=True)
@@ -347,7 +344,6 @@ class Alignment:
     ours: Place
     upstream: Place
     lines: dict[int, Origin]
-    upstream_line: dict[int, int]
     changes: tuple[Change, ...]
     dropped: tuple[Dropped, ...]
     moved: tuple[tuple[int, int], ...]
@@ -387,12 +383,11 @@ def align(ours: Text, theirs: Text) -> Alignment:
     aligner.pairs[mine] = other
     aligner.align(mine.parts.get("body", []), other.parts.get("body", []))
     moved = _moved(mine, other, aligner.pairs)
-    lines, upstream_line, changes = _lines(ours, theirs, mine, other, aligner.pairs)
+    lines, changes = _lines(ours, theirs, mine, other, aligner.pairs)
     return Alignment(
         ours.place,
         theirs.place,
         lines,
-        upstream_line,
         tuple(changes),
         tuple(_dropped(mine, other, aligner.pairs)),
         tuple(moved),
@@ -427,7 +422,7 @@ def _moved(mine: Statement, other: Statement, pairs: dict[Statement, Statement])
     edited = [s for s in other.walk() if s not in taken and not s.parts and len(s.words) >= LONG]
     for statement in mine.walk():
         if edited and statement not in pairs and not statement.parts and len(statement.words) >= LONG:
-            alike = [(likeness(statement.words, c.words), -n) for n, c in enumerate(edited) if c.kind is statement.kind]
+            alike = [(likeness(statement, c), -n) for n, c in enumerate(edited) if c.kind is statement.kind]
             best, place = max(alike, default=(0.0, 0))
             if best >= ALIKE and edited[-place].anchor == statement.anchor:
                 pairs[statement] = edited.pop(-place)
@@ -459,10 +454,9 @@ def _dropped(mine: Statement, other: Statement, pairs: dict[Statement, Statement
 
 def _lines(
     ours: Text, theirs: Text, mine: Statement, other: Statement, pairs: dict[Statement, Statement]
-) -> tuple[dict[int, Origin], dict[int, int], list[Change]]:
+) -> tuple[dict[int, Origin], list[Change]]:
     code = code_lines(ours.module, ours.node)
     lines: dict[int, Origin] = {}
-    upstream: dict[int, int] = {}
     changes: list[Change] = []
     clause = {child: name for statement in other.walk() for name, body in statement.parts.items() for child in body}
     rank = {"upstream": 0, "changed": 1, "omni": 2}
@@ -479,18 +473,16 @@ def _lines(
         elif theirs_statement.header == statement.header:
             for line in range(statement.first, statement.last + 1):
                 say(line, "upstream")
-                upstream[line] = min(theirs_statement.first + line - statement.first, theirs_statement.last)
         else:
             change, origins = _changed(ours.module, theirs.module, statement, theirs_statement)
             changes.append(change)
             for line, origin in origins.items():
                 say(line, origin)
-                upstream[line] = theirs_statement.first
         for name, first, last in _clause_lines(statement):
             has = any(child in pairs and clause.get(pairs[child]) == name for child in statement.parts[name])
             for line in range(first, last + 1):
                 say(line, "upstream" if has else "omni")
-    return dict(sorted(lines.items())), upstream, changes
+    return dict(sorted(lines.items())), changes
 
 
 def _clause_lines(statement: Statement) -> Iterator[tuple[str, int, int]]:

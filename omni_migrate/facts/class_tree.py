@@ -90,10 +90,6 @@ class ClassTree:
                 self._orders[name] = (found, *_merge([*lists, direct]))
         return self._orders[name]
 
-    def resolve(self, name: str, method: str) -> tuple[ClassNode, FunctionNode] | None:
-        """The class and the definition that a call of `method` on an instance of the class reaches."""
-        return next(self.definitions(name, method), None)
-
     def definitions(self, name: str, method: str) -> Iterator[tuple[ClassNode, FunctionNode]]:
         """Every definition of a method, in the order in which super() would reach them."""
         for cls in self.order(name):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -245,9 +245,10 @@ class _Pair:
         place = Text(ours[0].module, ours[0].short, ours[1]).place
         upstream = self.gpu.upstream(name)
         reached = self.ours.reach(name)
-        said: set[int] = set()
+        said: dict[int, State] = {}
         for item in [*self._probes(text, place, upstream, reached), *self._calls(text, place, reached)]:
-            said.add(item.gpu.line)
+            if said.get(item.gpu.line) != "lacks":
+                said[item.gpu.line] = item.state
             yield item
         yield from self._keywords(text, place, upstream, ours[1])
         if upstream is not None or self.ours.tree.has("vllm"):
@@ -295,21 +296,22 @@ class _Pair:
                 yield self._item("keyword", name, gpu.place, "carries", "certain", f"{place.name} takes it", place)
             else:
                 why = f"{place.name} does not take this parameter"
-                yield self._item("keyword", name, gpu.place, "lacks", "likely", why, place)
+                sure: Sure = "likely" if self.gpu.tree.has("vllm") else "unsure"
+                yield self._item("keyword", name, gpu.place, "lacks", sure, why, place)
 
     def _statements(
-        self, gpu: Text, ours: Text, upstream: Text | None, reached: Sequence[FunctionNode], said: Collection[int]
+        self, gpu: Text, ours: Text, upstream: Text | None, reached: Sequence[FunctionNode], said: Mapping[int, State]
     ) -> Iterator[Item]:
         base = align(gpu, upstream) if upstream is not None else None
         pairs = align(gpu, ours)
         headers = {self.platform.translate(s.header) for f in reached for s in statement_of(f).walk()}
         words = {word for header in headers for word in _NAME.findall(header)}
         headers |= self._older_headers(gpu.node.name)
-        for run in _runs(pairs.top, lambda s: self._lacks(s, base, pairs, headers)):
+        for run in _runs(pairs.top, lambda s: self._lacks(s, base, pairs, headers, said)):
             text = " ".join(run.headers)
             names = {name for s in run.statements for name in _signals(s)}
             if any(run.first <= line <= run.last for line in said) or names & self.missing.keys():
-                continue
+                continue  # an item of its own says it
             new = names - words
             if upstream is not None and base is not None and base.is_copy:
                 new -= self._words_of(upstream)
@@ -323,7 +325,14 @@ class _Pair:
             sure: Sure = "unsure" if only or not new else "likely"
             yield self._item("statement", run.headers[0], at, "lacks", sure, why, ours.place)
 
-    def _lacks(self, s: Statement, base: Alignment | None, pairs: Alignment, headers: Collection[str]) -> bool | None:
+    def _lacks(
+        self,
+        s: Statement,
+        base: Alignment | None,
+        pairs: Alignment,
+        headers: Collection[str],
+        said: Mapping[int, State],
+    ) -> bool | None:
         """Whether a statement is omni's on the GPU side and the platform's method has none like it."""
         if base is not None:
             theirs = base.pairs.get(s)
@@ -332,6 +341,8 @@ class _Pair:
         mine = pairs.pairs.get(s)
         if len(s.words) <= 3 or isinstance(s.node, (ast.Import, ast.ImportFrom)):
             return None
+        if any(s.first <= line <= s.last and state == "carries" for line, state in said.items()):
+            return False
         if self.platform.translate(s.header) in headers:
             return False
         if mine is None:
@@ -339,7 +350,7 @@ class _Pair:
         edited = self.platform.translate(mine.header)
         if base is not None and base.pairs.get(s) is not None:
             return edited == base.pairs[s].header  # the edit of ours is missing
-        return likeness(s.words, mine.words) < ALIKE
+        return likeness(s, mine) < ALIKE
 
     def _older_headers(self, method: str) -> set[str]:
         """Statements of a method in the other versions of upstream."""
@@ -364,7 +375,7 @@ class _Pair:
             if ours is None or ours is function:
                 continue
             gpu, here = Text(self.gpu.cls.module, "", function), Text(self.ours.cls.module, "", ours)
-            yield from self._statements(gpu, here, None, [ours], ())
+            yield from self._statements(gpu, here, None, [ours], {})
 
     # --- what passes between methods ---------------------------------------------------------------------------------
 

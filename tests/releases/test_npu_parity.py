@@ -7,9 +7,12 @@ from functools import cache
 import pytest
 from npu_trees import ASCEND, modules, tree
 
+from omni_migrate.facts.class_tree import ClassTree
+from omni_migrate.facts.modules import Modules
 from omni_migrate.facts.platform_parity import Item, compare
 from omni_migrate.facts.runners import find_runners
 from omni_migrate.knowledge import model_interface, platforms, upstream_runners
+from omni_migrate.plan.workspace import Workspace
 
 pytestmark = pytest.mark.release
 
@@ -69,3 +72,61 @@ def test_xpu_runners_inherit_everything(version):
     xpu = [item for item in items(version) if item.platform == "xpu"]
     assert xpu
     assert [item for item in xpu if item.state == "lacks"] == []
+
+
+AR_FILE = "vllm_omni/platforms/npu/worker/npu_ar_model_runner.py"
+GENERATION_FILE = "vllm_omni/platforms/npu/worker/npu_generation_model_runner.py"
+FAULTS = [
+    # file, text taken out of it or replaced, by what, the gap that it makes
+    (AR_FILE, "OmniNPUModelRunner, OmniConnectorModelRunnerMixin, ", "OmniNPUModelRunner, ", ("base", "certain")),
+    (
+        GENERATION_FILE,
+        "(OmniNPUModelRunner, OmniConnectorModelRunnerMixin)",
+        "(OmniNPUModelRunner)",
+        ("base", "certain"),
+    ),
+    (AR_FILE, "    prefix_cache_step_id: int | None = None\n", "", ("field", "likely")),
+    (AR_FILE, "            prefix_cache_step_id,\n        ) = self", "        ) = self", ("arity", "certain")),
+    (AR_FILE, "        self._prefix_cache_step_begin(scheduler_output)\n", "", ("call", "likely")),
+    (
+        GENERATION_FILE,
+        "self.model.on_requests_finished(scheduler_output.finished_req_ids)",
+        "pass",
+        ("statement", "unsure"),
+    ),
+    (AR_FILE, 'getattr(self.model, "flush_pending_metadata", None)', "None", ("probe", "certain")),
+    (AR_FILE, "    def _capture_talker_mtp_graphs(self)", "    def _capture(self)", ("method", "certain")),
+    (
+        AR_FILE,
+        "                if num_scheduled_tokens <= 0:",
+        "                if not num_scheduled_tokens:",
+        ("statement", "unsure"),
+    ),
+    (GENERATION_FILE, 'model_kwargs["seq_token_counts"] = tokens\n', "pass\n", ("statement", "unsure")),
+]
+
+
+@pytest.mark.parametrize(("path", "old", "new", "expected"), FAULTS)
+def test_a_change_that_npu_lost_is_found(path, old, new, expected):
+    """What 0.30.0 has on both sides is taken from its NPU side: one gap more, of the kind and as sure as said."""
+    version = "0.30.0"
+    workspace = Workspace(modules("vllm_omni", version).workspace.root)
+    text = workspace.read(path).decode()
+    assert text.count(old) >= 1
+    workspace.write(path, text.replace(old, new).encode())
+    changed = Modules(workspace)
+    classes = ClassTree(
+        {
+            "vllm_omni": changed,
+            "vllm_ascend": modules("vllm_ascend", ASCEND[version]),
+            "vllm": modules("vllm", version),
+        }
+    )
+    runners = find_runners(changed, "vllm_omni", upstream_runners())
+    found = compare(classes, runners, platforms(), model_interface())
+
+    def lacking(items):
+        return {(item.kind, item.platform_class, item.name): item.sure for item in items if item.state == "lacks"}
+
+    before, after = lacking(items(version)), lacking(found)
+    assert expected in {(key[0], sure) for key, sure in after.items() if key not in before}
