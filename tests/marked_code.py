@@ -54,6 +54,8 @@ def marked_class(rng: random.Random) -> Planted:
             first = _add(planted, 4, opener)
         name = f"step_{number}"
         _add(planted, 4, f"def {name}(self):")
+        if rng.random() < 0.3:
+            _add(planted, 8, f"super().{name}()")
         _body(planted, rng, f"Runner.{name}", 8, 3, in_pair=around)
         if around:
             planted.pairs.append(("Runner", first, _add(planted, 4, closer)))

@@ -11,7 +11,6 @@ import re
 import tokenize
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from omni_migrate.errors import InputError
@@ -423,23 +422,34 @@ class _Defects:
         others = [c.line for pair in self.pairs for c in pair if c.suite is comment.suite]
         others += [c.line for c in self.lone if c.suite is comment.suite and c is not comment]
         which = f"; with lines {', '.join(map(str, sorted(others)))} their number is odd" if others else ""
-        inside = [pair for pair in self.pairs if _within(pair[0].suite, comment.suite)]
-        call = self._upstream_call(comment.suite)
-        opens = _style(comment).kind == "opener" or (_style(comment).kind == "divider" and not self._at_end(comment))
-        if not opens:
-            message = "this closes a block that nothing opens" + which
-            if call is None:
-                return self._defect("marker-lone", comment, message, "open the block above its first line of omni's")
-            hint = f"open the block behind the call of the upstream method, at line {call}"
-            mend = (CommentEdit(call + 1, self._line(comment), insert=True),)
-            return self._defect("marker-lone", comment, message, hint, mend, not others and not inside)
-        message = "nothing closes the block that this opens" + which
-        if call is not None and not any(line.strip() for line in self.module.lines[call : comment.line - 1]):
-            last = self._functions[comment.suite.scope].end_lineno or 0
-            mend = (CommentEdit(last + 1, self._line(comment), insert=True),)
-            hint = f"close it at the end of the method, behind line {last}"
-            return self._defect("marker-lone", comment, message, hint, mend, not others and not inside)
-        return self._defect("marker-lone", comment, message, "close the block behind its last line of omni's")
+        divider = _style(comment).kind == "divider"
+        opens = _style(comment).kind == "opener" or (divider and not self._at_end(comment))
+        message = (
+            "nothing closes the block that this opens" if opens else "this closes a block that nothing opens"
+        ) + which
+        function = self._method(comment)
+        call = _upstream_call(function)
+        if divider and function is not None and call:
+            last = function.end_lineno or 0
+            above = any(self._is_code(line) for line in range(call + 1, comment.line))
+            below = any(self._is_code(line) for line in range(comment.line + 1, last + 1))
+            certain = not others and not any(_within(pair[0].suite, comment.suite) for pair in self.pairs)
+            if opens and below and not above:
+                hint = f"close it at the end of the method, behind line {last}"
+                mend = (CommentEdit(last + 1, self._line(comment), insert=True),)
+                return self._defect("marker-lone", comment, message, hint, mend, certain)
+            if not opens and above:
+                hint = f"open the block behind the call of the upstream method, at line {call}"
+                mend = (CommentEdit(call + 1, self._line(comment), insert=True),)
+                return self._defect("marker-lone", comment, message, hint, mend, certain)
+        hint = "close it behind" if opens else "open it above"
+        return self._defect(
+            "marker-lone", comment, message, f"{hint} the {'last' if opens else 'first'} line of omni's"
+        )
+
+    def _is_code(self, line: int) -> bool:
+        text = self.module.lines[line - 1].strip()
+        return bool(text) and not text.startswith("#")
 
     def _defect(
         self,
@@ -494,22 +504,24 @@ class _Defects:
             return None
         return above[-1]
 
-    def _upstream_call(self, suite: _Suite) -> int | None:
-        """The last line of the call of the method's own upstream version, if the body of a method begins with it."""
-        function = self._functions.get(suite.scope) if suite.is_body else None
-        if function is None:
-            return None
-        body = function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
-        return (body[0].end_lineno or 0) if body and calls_upstream(body[0], function.name) else None
-
-    @cached_property
-    def _functions(self) -> dict[str, ast.FunctionDef]:
-        return {
-            f"{name}.{node.name}": node
+    def _method(self, comment: _Comment) -> ast.FunctionDef | None:
+        """The method in whose own body the comment stands; of two with one name, the last that begins above it."""
+        found = [
+            node
             for name, definition in self.module.classes.items()
             for node in definition.body
-            if isinstance(node, ast.FunctionDef)
-        }
+            if isinstance(node, ast.FunctionDef) and f"{name}.{node.name}" == comment.suite.scope
+        ]
+        above = [node for node in found if node.lineno < comment.line]
+        return above[-1] if above and comment.suite.is_body else None
+
+
+def _upstream_call(function: ast.FunctionDef | None) -> int:
+    """The last line of the call of the method's own upstream version, if the body begins with it; else 0."""
+    if function is None:
+        return 0
+    body = function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
+    return (body[0].end_lineno or 0) if body and calls_upstream(body[0], function.name) else 0
 
 
 def calls_upstream(statement: ast.stmt, method: str) -> bool:

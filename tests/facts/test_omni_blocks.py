@@ -277,3 +277,6 @@ def test_only_the_platforms_classes_are_read(tree):
         "pkg/worker/runner.py": HEAD + "    def step(self):\n        super().step()\n",
     }
     assert [block.path for block in found(tree, files).blocks] == [PATH]
+    modules = Modules(Workspace(tree("again", files)))
+    blocks = find_blocks(modules, find_runners(modules, "pkg", UPSTREAM), "xpu").blocks
+    assert [block.path for block in blocks] == [PATH.replace("npu/", "xpu/")]

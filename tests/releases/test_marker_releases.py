@@ -105,4 +105,4 @@ def test_the_pairs_of_0_30_0_around_whole_methods_and_around_upstream_code():
     ]
     # Its statements are the platform's; the block of omni's that it should enclose stands right above it.
     assert ("NPUARModelRunner.execute_model", 379, 393) in pairs
-    assert "self.recv_full_payload_inputs(scheduler_output)" in module.lines[368]
+    assert "recv_full_payload_inputs" in module.lines[368]
