@@ -35,7 +35,6 @@ PACKAGE = "vllm_omni"
 ASCEND = "vllm_ascend"
 VLLM = "vllm"
 PLATFORM = "npu"
-CATALOGUE = "docs/npu-omni-blocks.md"
 PHASES = {1: "Mend marker comments", 2: "Mark omni blocks", 3: "Bring the catalogue of omni blocks up to date"}
 _SKIP_HINT = "mend it, or list it under `skip` in [tool.omni-migrate]"
 
@@ -83,7 +82,7 @@ class _Audit:
             raise InputError(
                 f"{source.spec}: no NPU runner found: no class of {PACKAGE}/platforms/{PLATFORM}/ extends one"
             )
-        self.vllm = self._open(request.vllm, VLLM) if request.vllm else None
+        self.vllm = [self._open(spec, VLLM) for spec in request.vllm]
         self.ascend = [(spec, self._open(spec, ASCEND)) for spec in request.ascend]
         self.bases = self._bases()
         self.blocks = find_blocks(self.modules, self.runners, PLATFORM, self.styles, self._upstream())
@@ -95,13 +94,17 @@ class _Audit:
         found = resolve(full, cwd=self.request.cwd, progress=self.request.progress, package=package)
         return Modules(Workspace(found.root))
 
-    def _tree(self, ascend: Modules | None) -> ClassTree:
-        packages = {PACKAGE: self.modules, ASCEND: ascend, VLLM: self.vllm}
+    def _tree(self, ascend: Modules | None, vllm: Modules | None) -> ClassTree:
+        packages = {PACKAGE: self.modules, ASCEND: ascend, VLLM: vllm}
         return ClassTree({name: modules for name, modules in packages.items() if modules is not None})
 
     def _bases(self) -> list[tuple[str, ClassTree]]:
         """The tree's classes over each version of the platform that was given."""
-        return [(spec, self._tree(ascend)) for spec, ascend in self.ascend]
+        return [(spec, self._tree(ascend, self._newest_vllm)) for spec, ascend in self.ascend]
+
+    @property
+    def _newest_vllm(self) -> Modules | None:
+        return self.vllm[-1] if self.vllm else None
 
     def _qualified(self) -> list[str]:
         return [f"{r.path.removesuffix('.py').replace('/', '.')}.{r.name}" for r in self.chosen]
@@ -140,8 +143,10 @@ class _Audit:
     @cached_property
     def items(self) -> tuple[Item, ...]:
         """What the GPU runners do for omni, and what has become of it on each platform."""
-        tree = self.bases[-1][1] if self.bases else self._tree(None)
-        return compare(tree, self.runners, platforms(), model_interface(), PACKAGE)
+        ascend = self.ascend[-1][1] if self.ascend else None
+        older = [self._tree(ascend, vllm) for vllm in self.vllm[:-1]]
+        tree = self._tree(ascend, self._newest_vllm)
+        return compare(tree, self.runners, platforms(), model_interface(), PACKAGE, older=older)
 
     def _missed(self) -> Iterator[Finding]:
         """Changes of the last base given that copies of an older one lack."""
@@ -222,7 +227,7 @@ class _Audit:
                 raise InputError(f"--catalogue {self.request.catalogue}: must be a file below the tree's root")
             return file.relative_to(root).as_posix()
         names = {block.class_name for block in self.blocks.blocks}
-        return catalogues.find_catalogue(self.source.root, names) or CATALOGUE
+        return catalogues.find_catalogue(self.source.root, names) or catalogues.DEFAULT_PATH
 
     def _read_catalogue(self) -> catalogues.Catalogue | None:
         workspace = self.modules.workspace

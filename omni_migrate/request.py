@@ -43,11 +43,11 @@ class PortRequest(WriteRequest):
 class AuditRequest(WriteRequest):
     """One `audit-npu` run, which writes what `write`, `fix_markers` and `mark` ask for and nothing else.
 
-    `ascend` and `vllm` are the bases, `catalogue` the file relative to the tree's root (None: found there).
+    `ascend` and `vllm` are the bases, the newest last. `catalogue` is relative to the root; None is the one found.
     """
 
     ascend: tuple[str, ...] = ()
-    vllm: str | None = None
+    vllm: tuple[str, ...] = ()
     catalogue: Path | None = None
     write: bool = False
     fix_markers: bool = False

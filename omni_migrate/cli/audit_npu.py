@@ -36,8 +36,13 @@ def audit_npu(
         ),
     ] = None,
     vllm: Annotated[
-        str | None,
-        typer.Option("--vllm", metavar="SPEC", help="The vLLM of the GPU runners, to tell omni's statements from it."),
+        list[str] | None,
+        typer.Option(
+            "--vllm",
+            metavar="SPEC",
+            help="The vLLM of the GPU runners, to tell omni's statements from it. May be repeated, older ones first: "
+            "what stands in any of them is not omni's.",
+        ),
     ] = None,
     catalogue: Annotated[
         Path | None,
@@ -75,7 +80,7 @@ def audit_npu(
             check=check,
             progress=TerminalProgress(),
             ascend=tuple(ascend or ()),
-            vllm=vllm,
+            vllm=tuple(vllm or ()),
             catalogue=catalogue,
             write=write,
             fix_markers=fix_markers,

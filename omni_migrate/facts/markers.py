@@ -18,6 +18,7 @@ from omni_migrate.facts.modules import Module
 from omni_migrate.knowledge import read_toml
 from omni_migrate.report.findings import Finding, Severity
 
+RULES = ("marker-lone", "marker-indent", "marker-inverted", "marker-nested", "marker-cut", "marker-empty")
 KINDS = ("divider", "opener", "closer", "dashes", "line")
 # What a way of pairing costs: a block with nothing in it is less likely than a marker without its other half.
 _LONE, _EMPTY = 10, 15

@@ -16,6 +16,7 @@ from pathlib import Path
 from omni_migrate.facts.omni_blocks import Block
 from omni_migrate.report.findings import Finding, Severity
 
+RULES = ("catalogue-stale", "catalogue-gone", "catalogue-new")
 DEFAULT_PATH = "docs/npu-omni-blocks.md"
 # Where a catalogue may be: documentation, and the folders of skills and agents.
 _FOLDERS = ("docs", ".claude", ".agents", ".github", "skills")
