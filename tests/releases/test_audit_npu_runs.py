@@ -53,7 +53,8 @@ def test_marking_mending_and_writing_once_is_enough(cli, tmp_path):
     second = report(cli("audit-npu", "tree", *wanted, "--dry-run"))
     assert second["summary"]["changed"] == 0 and second["diff"] == ""
     checked = report(cli("audit-npu", "tree", *wanted[:2], "--check", "--format", "json"))
-    assert not [found for found in checked["findings"] if found["rule"].startswith(("catalogue", "marker"))]
+    left = [found["rule"] for found in checked["findings"] if found["rule"].startswith(("catalogue", "marker"))]
+    assert left == ["marker-twin"]  # upstream code within a marker: no mend is certain
 
 
 def test_nothing_but_comment_lines_changes(cli, tmp_path):
