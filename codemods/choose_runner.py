@@ -58,20 +58,30 @@ def choose_runner(source: str, worker: str, choice: V2Choice) -> str | Refusal:
 
     A worker that chooses already comes back as it is. What is of no known shape is refused with its line.
     """
+    edit = _planned(source, worker, choice)
+    return edit if isinstance(edit, Refusal) else edit.text()
+
+
+def choice_lines(source: str, worker: str, choice: V2Choice) -> list[tuple[int, int]]:
+    """The lines that `choose_runner` may change: 1-based, inclusive; (n, n - 1) is the gap before line n."""
+    edit = _planned(source, worker, choice)
+    return [] if isinstance(edit, Refusal) else edit.spans()
+
+
+def _planned(source: str, worker: str, choice: V2Choice) -> _Edit | Refusal:
+    edit = _Edit(source)
     tree = ast.parse(source)
     node = next((n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name == worker), None)
     if node is None:
         return Refusal(f"there is no class {worker}", 1)
     built = [found for method in _methods(node) for found in _constructions(method)]
     if any(_chooses(found) for found in built):
-        return source
+        return edit
     if len(built) != 1:
         line = built[1].statement.lineno if built else node.lineno
         return Refusal(f"{worker} builds its model runner in {len(built) or 'no'} places, not in one", line)
     found = built[0]
-    edit = _Edit(source)
-    refusal = _guard(edit, tree, node, found) or _construct(edit, found, choice)
-    return refusal or edit.text()
+    return _guard(edit, tree, node, found) or _construct(edit, found, choice) or edit
 
 
 @dataclass(frozen=True)
@@ -109,6 +119,9 @@ class _Edit:
         line = self.lines[node.lineno - 1].encode()
         text = (line[: node.col_offset] + new.encode() + line[last.end_col_offset :]).decode()
         self._changes.append((node.lineno, node.lineno, text))
+
+    def spans(self) -> list[tuple[int, int]]:
+        return sorted((first, last) for first, last, _ in self._changes)
 
     def text(self) -> str:
         lines = list(self.lines)

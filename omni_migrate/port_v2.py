@@ -156,14 +156,15 @@ class _Found:
 
     def verify(self, plan: Plan, port: V2Port) -> None:
         """Hold the result to every check. Raises VerificationError."""
-        edited = {change.path: port.touched for change in plan.net_changes() if change.before is not None}
+        changes = plan.net_changes()
+        created = tuple(change.path for change in changes if change.before is None)
         verify(
             plan,
             Workspace(self.source.root),
             self.modules.workspace,
-            generated_comments=port.comments(),
-            own_files="",
-            edited=edited,
+            generated_comments=frozenset(),
+            own_files=created,
+            edited={change.path: port.touched for change in changes if change.path not in created},
             again=lambda: self._again(plan),
         )
 

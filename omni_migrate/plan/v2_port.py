@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any
 
-from codemods.carry_prefill_tokens import carry_prefill_tokens, wrappings
-from codemods.choose_runner import REASON, V2Choice, choose_runner
-from omni_migrate.checks.comments import comments_in
+from codemods.carry_prefill_tokens import carried_lines, carry_prefill_tokens, wrappings
+from codemods.choose_runner import REASON, V2Choice, choice_lines, choose_runner
 from omni_migrate.errors import InputError
 from omni_migrate.facts.flow import Refusal
-from omni_migrate.facts.modules import Modules
+from omni_migrate.facts.modules import Module, Modules
 from omni_migrate.facts.runners import platform_of
 from omni_migrate.knowledge import read_toml
 from omni_migrate.plan.phases import Phase, Plan
 from omni_migrate.plan.v2_binding import BindingError, binding_path, read_binding, write_binding
-from omni_migrate.plan.wiring import add_import
+from omni_migrate.plan.wiring import add_import, import_lines
+from omni_migrate.plan.workspace import decode
 from omni_migrate.report.findings import Finding, Severity
 from omni_migrate.runners import in_tree_worker
 
@@ -44,7 +43,6 @@ class V2Port:
         self.worker = posixpath.join(package, "worker")
         self.findings: list[Finding] = []
         self.moves: dict[int, list[str]] = {number: [] for number in PHASES}
-        self._original: dict[str, bytes] = {}
 
     def plan(self, numbers: Sequence[int] = tuple(PHASES)) -> Plan:
         """The phases, each computed from what the one before left. Raises InputError; then nothing was planned."""
@@ -97,18 +95,15 @@ class V2Port:
         earlier = [path for phase, paths in phase_modules(self.package).items() if phase < number for path in paths]
         return next((path for path in earlier if not self.modules.workspace.exists(path)), "")
 
-    def comments(self) -> frozenset[str]:
-        """Every comment of the files that the port brings."""
-        brought = (*self.files.values(), self.binding)
-        return frozenset(f"# {text}" for data in brought for text, _ in comments_in(data))
-
     def touched(self, path: str, before: bytes) -> list[tuple[int, int]]:
         """The lines of `before` that an edit may change: 1-based, inclusive; (n, n - 1) is the gap before line n."""
-        module = self.modules.get(path)
-        assert module is not None
-        old, new = before.split(b"\n"), self.modules.workspace.read(path).split(b"\n")
-        spans = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-        return [(a + 1, b) for tag, a, b, _, _ in spans if tag != "equal"]
+        names = read_toml("v2_port.toml")
+        module = Module(path, decode(before))
+        spans = carried_lines(module.text, names["names"]["new_request"])
+        for name in module.classes.keys() & names["workers"].keys() if not platform_of(path) else ():
+            chosen = choice_lines(module.text, name, self._choice(names["workers"][name]))
+            spans += [*chosen, import_lines(self._binding, module)] if chosen else []
+        return spans
 
     def _create(self, path: str, data: bytes, number: int) -> None:
         workspace = self.modules.workspace
@@ -151,19 +146,25 @@ class V2Port:
         assert module is not None
         for line in self._overridden(name):
             self.findings.append(line)
-        package = module_of(self.worker)
-        transfer = TRANSFER if entry["kv_transfer"] else ""
-        choice = V2Choice(f"{package}.{entry['module']}", entry["runner"], transfer)
+        choice = self._choice(entry)
         after = choose_runner(module.text, name, choice)
         if isinstance(after, Refusal):
             self._left(path, after.line, name, after.reason)
             return
         if after == module.text:
             return
-        wanted = [REASON, *([transfer] if transfer else [])]
-        text = add_import(after, f"{package}.binding", wanted, module)
+        wanted = [REASON, *filter(None, [choice.kv_transfer])]
+        text = add_import(after, self._binding, wanted, module)
         self.modules.workspace.write(path, module.file.encode(text))
         self.moves[4].append(f"{path}: {name} chooses {entry['runner']} where vLLM chooses V2")
+
+    def _choice(self, entry: Mapping[str, Any]) -> V2Choice:
+        transfer = TRANSFER if entry["kv_transfer"] else ""
+        return V2Choice(f"{module_of(self.worker)}.{entry['module']}", entry["runner"], transfer)
+
+    @property
+    def _binding(self) -> str:
+        return f"{module_of(self.worker)}.binding"
 
     def _overridden(self, name: str) -> Iterator[Finding]:
         """Classes that extend a worker and put another V1 runner into it: V2 would be the GPU's."""

@@ -8,11 +8,13 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from codemods.carry_prefill_tokens import carry_prefill_tokens
 from omni_migrate.checks.names import names
 from omni_migrate.checks.parses import parses
 from omni_migrate.checks.untouched import untouched
-from omni_migrate.errors import InputError
+from omni_migrate.errors import InputError, VerificationError
 from omni_migrate.facts.modules import Modules
+from omni_migrate.plan import v2_port
 from omni_migrate.plan.v2_binding import needed_names
 from omni_migrate.plan.v2_port import PHASES, V2Port
 from omni_migrate.plan.workspace import Workspace
@@ -205,6 +207,36 @@ def test_the_result_parses_has_every_name_and_leaves_other_lines(tree):
             assert untouched(change.path, change.before, change.after, ported.touched(change.path, change.before)) == []
 
 
+def test_the_lines_that_may_differ_are_those_of_the_planned_edits(tree):
+    root = tree(files=TREE)
+    _, ported, _ = planned(root)
+    touched = {path: ported.touched(path, text.encode()) for path, text in TREE.items()}
+    lines = WORKERS.splitlines()
+    guard, warning, built = (
+        1 + i for i, line in enumerate(lines) if "if self" in line or "V1." in line or "= Om" in line
+    )
+    place = lines.index("from vllm_omni.worker.runner import OmniRunner") + 1
+    chosen = [(place, place - 1), (guard, guard), (warning, warning), (built, built)]
+    lora = TREE["vllm_omni/sched.py"].splitlines().index("        lora_request=nr.lora_request,") + 1
+    assert {path: sorted(spans) for path, spans in touched.items() if spans} == {
+        f"{WORKER}/gpu_ar_worker.py": chosen,
+        f"{WORKER}/gpu_generation_worker.py": chosen,
+        "vllm_omni/sched.py": [(lora, lora)],
+    }
+
+
+@pytest.mark.parametrize("path", [f"{WORKER}/gpu_ar_worker.py", "vllm_omni/sched.py"])
+def test_a_stray_change_of_any_other_line_is_seen(tree, path):
+    _, ported, workspace = planned(tree(files=TREE))
+    before, after = TREE[path].encode(), workspace.read(path)
+    touched = ported.touched(path, before)
+    free = {line for first, last in touched for line in range(first, last + 1)}
+    for number, line in enumerate(before.split(b"\n"), start=1):
+        if line and number not in free:
+            assert after.count(line) >= 1
+            assert untouched(path, before, after.replace(line, line + b" "), touched) != [], line
+
+
 def test_a_second_run_plans_nothing(tree):
     root = tree(files=TREE)
     for change in planned(root)[0].net_changes():
@@ -345,3 +377,39 @@ def test_the_written_reason_names_what_v2_does_not_do(tree, monkeypatch, config,
         )
     )
     assert reason is None if said is None else said in reason
+
+
+def verified(root) -> None:
+    """Plans the port of a tree and holds it to the command's checks."""
+    from omni_migrate.port_v2 import _Found
+    from omni_migrate.request import PortRequest
+    from omni_migrate.sources import resolve
+
+    found = _Found(PortRequest(source=str(root), cwd=root), resolve(str(root), cwd=root))
+    own = V2Port(found.modules, "vllm_omni")
+    found.verify(found.plan(own), own)
+
+
+RUNNERS = {
+    f"{WORKER}/runner.py": "from vllm.v1.worker.gpu_model_runner import GPUModelRunner\n"
+    + TREE[f"{WORKER}/runner.py"].replace("class OmniRunner:", "class OmniRunner(GPUModelRunner):")
+}
+
+
+@pytest.mark.parametrize(
+    ("stray", "rule"),
+    [
+        (lambda text: text.replace("prompt_embeds=embeds", "prompt_embeds=None"), "check-untouched"),
+        (lambda text: text.replace("# as they are\n", "\n"), "check-comments"),
+        (lambda text: text.replace("prefill_token_ids=", "prefill_token_ids =  # for V2\n"), "check-comments"),
+    ],
+)
+def test_a_codemod_that_changes_more_than_was_planned_is_caught(tree, monkeypatch, stray, rule):
+    files = {**TREE, **RUNNERS}
+    files["vllm_omni/sched.py"] = TREE["vllm_omni/sched.py"].replace(
+        "lora_request,\n", "lora_request,  # as they are\n"
+    )
+    verified(tree("well", files))
+    monkeypatch.setattr(v2_port, "carry_prefill_tokens", lambda *a: stray(carry_prefill_tokens(*a)))
+    with pytest.raises(VerificationError, match=f"{rule}: vllm_omni/sched.py:"):
+        verified(tree("ill", files))
