@@ -133,6 +133,10 @@ class _Edit:
         line = self.lines[node.lineno - 1]
         return line[: len(line) - len(line.lstrip(" \t"))]
 
+    def step(self, method: ast.FunctionDef) -> str:
+        """What a method's body is indented by, beyond its head."""
+        return self.margin(method.body[0]).removeprefix(self.margin(method))
+
 
 def _methods(node: ast.ClassDef) -> Iterator[ast.FunctionDef]:
     for method in node.body:
@@ -180,7 +184,7 @@ def _guard(edit: _Edit, tree: ast.Module, worker: ast.ClassDef, found: _Construc
     if not uses:
         if not any(isinstance(n, ast.Name) and n.id == "logger" for n in ast.walk(tree)):
             return Refusal(f"{worker.name} has no logger to say why V1 runs", found.statement.lineno)
-        indent, line = edit.margin(found.statement), found.statement.lineno
+        indent, step, line = edit.margin(found.statement), edit.step(found.method), found.statement.lineno
         while line > 1 and edit.lines[line - 2].lstrip().startswith("#"):
             line -= 1
         edit.replace(
@@ -188,8 +192,8 @@ def _guard(edit: _Edit, tree: ast.Module, worker: ast.ClassDef, found: _Construc
             line - 1,
             [
                 f"{indent}if {asked}:",
-                f"{indent}    logger.warning({message})",
-                f"{indent}    {receiver}.use_v2_model_runner = False",
+                f"{indent}{step}logger.warning({message})",
+                f"{indent}{step}{receiver}.use_v2_model_runner = False",
                 "",
             ],
         )
@@ -234,24 +238,24 @@ def _construct(edit: _Edit, found: _Construction, choice: V2Choice) -> Refusal |
             "the model runner is built with other arguments than the config and the device", statement.lineno
         )
     first, last = statement.lineno, statement.end_lineno or statement.lineno
-    indent = edit.margin(statement)
+    indent, step = edit.margin(statement), edit.step(found.method)
     lines = [line.rstrip("\r\n") for line in edit.lines[first - 1 : last]]
     alone = all(n is statement or n.lineno > last or (n.end_lineno or 0) < first for n in found.block)
     strings = any(isinstance(n, (ast.Constant, ast.JoinedStr)) and not _one_line(n) for n in ast.walk(statement))
     if not alone or strings or not lines[0].startswith(indent + ast.unparse(_target(statement))):
         return Refusal("the construction of the model runner shares its line", first)
-    transfer = [f"{indent}    {receiver}.model_runner.kv_transfer = {choice.kv_transfer}({receiver}.model_runner)"]
+    transfer = [f"{indent}{step}{receiver}.model_runner.kv_transfer = {choice.kv_transfer}({receiver}.model_runner)"]
     edit.replace(
         first,
         last,
         [
             f"{indent}if {receiver}.use_v2_model_runner:",
-            f"{indent}    from {choice.module} import {choice.name}",
+            f"{indent}{step}from {choice.module} import {choice.name}",
             "",
-            f"{indent}    {receiver}.model_runner = {choice.name}({receiver}.vllm_config, {receiver}.device)",
+            f"{indent}{step}{receiver}.model_runner = {choice.name}({receiver}.vllm_config, {receiver}.device)",
             *(transfer if choice.kv_transfer else []),
             f"{indent}else:",
-            *(f"    {line}" if line else line for line in lines),
+            *(f"{step}{line}" if line else line for line in lines),
         ],
     )
     return None
