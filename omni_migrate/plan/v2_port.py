@@ -13,7 +13,7 @@ from codemods.choose_runner import REASON, V2Choice, choice_lines, choose_runner
 from omni_migrate.errors import InputError
 from omni_migrate.facts.flow import Refusal
 from omni_migrate.facts.modules import Module, Modules
-from omni_migrate.facts.runners import platform_of
+from omni_migrate.facts.runners import modules_alias, platform_of
 from omni_migrate.knowledge import read_toml
 from omni_migrate.plan.phases import Phase, Plan
 from omni_migrate.plan.v2_binding import BindingError, binding_path, read_binding, write_binding
@@ -146,6 +146,10 @@ class V2Port:
         assert module is not None
         for line in self._overridden(name):
             self.findings.append(line)
+        forced = next(self._forced_elsewhere(module, module.classes[name]), None)
+        if forced is not None:
+            self._left(path, module.classes[name].lineno, name, f"{forced} sets use_v2_model_runner too")
+            return
         choice = self._choice(entry)
         after = choose_runner(module.text, name, choice)
         if isinstance(after, Refusal):
@@ -157,6 +161,24 @@ class V2Port:
         text = add_import(after, self._binding, wanted, module)
         self.modules.workspace.write(path, module.file.encode(text))
         self.moves[4].append(f"{path}: {name} chooses {entry['runner']} where vLLM chooses V2")
+
+    def _forced_elsewhere(self, module: Module, node: ast.ClassDef) -> Iterator[str]:
+        """Where a worker's other methods, or its bases in the tree, set what the choice is made by."""
+        pending, seen = [(module, node)], {(module.path, node.name)}
+        while pending:
+            module, node = pending.pop(0)
+            for method in (n for n in node.body if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))):
+                builds = any(_stores(n, "model_runner") for n in ast.walk(method))
+                for found in ast.walk(method):
+                    if _stores(found, "use_v2_model_runner") and not (len(seen) == 1 and builds):
+                        yield f"{module.path}:{getattr(found, 'lineno', 0)} {node.name}.{method.name}"
+            for base in node.bases:
+                home, _, name = modules_alias(self.modules)(module.qualify(base) or "").rpartition(".")
+                for path in (f"{home.replace('.', '/')}.py", f"{home.replace('.', '/')}/__init__.py") if home else ():
+                    other = self.modules.get(path) if self.modules.workspace.exists(path) else None
+                    if other is not None and name in other.classes and (path, name) not in seen:
+                        seen.add((path, name))
+                        pending.append((other, other.classes[name]))
 
     def _choice(self, entry: Mapping[str, Any]) -> V2Choice:
         transfer = TRANSFER if entry["kv_transfer"] else ""
@@ -187,6 +209,10 @@ def _platform_reason(path: str, name: str) -> str:
     if platform:
         return f"{name} forces V1, and stays so: a V2 runner of the {platform.upper()} platform is not written"
     return f"{name} forces V1 and is no worker of AR or generation stages that port-v2 knows"
+
+
+def _stores(node: ast.AST, attribute: str) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Store)
 
 
 def forces_v1(node: ast.ClassDef) -> int:

@@ -278,6 +278,31 @@ def test_a_worker_of_an_unknown_shape_stays_and_is_said(tree):
     assert workspace.read(path) == odd.encode()
 
 
+GUARDED = WORKERS.format(name="GPUARWorker").replace("(Base)", "(ForcesV1)")
+UNGUARDED = "\n".join(line for i, line in enumerate(GUARDED.splitlines()) if i not in (11, 12, 13)) + "\n"
+FORCES = "class ForcesV1:\n    def __init__(self):\n        self.use_v2_model_runner = False\n"
+
+
+@pytest.mark.parametrize("worker", [GUARDED, UNGUARDED])
+def test_a_worker_whose_base_in_another_file_forces_v1_stays_and_is_said(tree, worker):
+    path = f"{WORKER}/gpu_ar_worker.py"
+    worker = "from vllm_omni.mixins import ForcesV1\n" + worker
+    more = {"vllm_omni/mixins/__init__.py": "from .forced import ForcesV1\n", "vllm_omni/mixins/forced.py": FORCES}
+    _, ported, workspace = planned(tree(files={**TREE, **more, path: worker}))
+    finding = next(finding for finding in ported.findings if finding.symbol == "GPUARWorker")
+    assert "vllm_omni/mixins/forced.py:3 ForcesV1.__init__ sets use_v2_model_runner too" in finding.message
+    assert workspace.read(path) == worker.encode()
+
+
+def test_a_worker_that_forces_v1_in_another_method_stays_and_is_said(tree):
+    path = f"{WORKER}/gpu_ar_worker.py"
+    worker = UNGUARDED + "\n    def load_model(self):\n        self.use_v2_model_runner = False\n"
+    _, ported, workspace = planned(tree(files={**TREE, path: worker}))
+    finding = next(finding for finding in ported.findings if finding.symbol == "GPUARWorker")
+    assert "GPUARWorker.load_model sets use_v2_model_runner too" in finding.message
+    assert workspace.read(path) == worker.encode()
+
+
 def test_a_worker_that_is_not_there_is_said(tree):
     files = {path: text for path, text in TREE.items() if "generation" not in path}
     _, ported, _ = planned(tree(files=files))
