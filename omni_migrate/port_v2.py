@@ -113,10 +113,16 @@ class _Found:
             raise InputError(
                 f"{source.spec}: no model runner found: no class below {PACKAGE}/ extends one of vLLM or a platform"
             )
-        self.sites = find_hook_sites(self.modules, self.specs, PACKAGE, self.runners)
+        self.sites = self._v1_sites()
         self.dead = dead_definitions(self.modules, self.sites, PACKAGE)
         self.features: tuple[Feature, ...] = ()
         self.port = find_v2_port(self.modules, self.specs, PACKAGE, self.runners, self.sites)
+
+    def _v1_sites(self) -> list[HookSite]:
+        """The hook sites of V1; what the first phases bring is V2's, though no V2 runner may import it yet."""
+        own = V2Port(self.modules, PACKAGE).own_paths()
+        found = find_hook_sites(self.modules, self.specs, PACKAGE, self.runners)
+        return [site for site in found if site.path not in own]
 
     def unreadable(self) -> dict[str, str]:
         """Files that the hooks were looked for in and that cannot be read or parsed, with the reason."""
@@ -124,10 +130,7 @@ class _Found:
 
     def has_foreign_port(self, own: V2Port) -> bool:
         """Whether the tree has a V2 port that is not the one which this command writes."""
-        workspace = self.modules.workspace
-        return self.port is not None and not any(
-            workspace.exists(path) and workspace.read(path) == data for path, data in own.files.items()
-        )
+        return self.port is not None and not own.own_paths()
 
     def plan(self, port: V2Port) -> Plan:
         """The phases that were asked for. Raises InputError for a phase whose ground is not there."""
@@ -148,7 +151,7 @@ class _Found:
 
     def _write_matrix(self) -> None:
         """The matrix of the tree as it is in the workspace."""
-        sites = find_hook_sites(self.modules, self.specs, PACKAGE, self.runners)
+        sites = self._v1_sites()
         self.features = parity_matrix(self.modules, PACKAGE, sites)
         page = draw_matrix(self.features, self.source.version).encode("utf-8")
         if not self.modules.workspace.exists(MATRIX) or self.modules.workspace.read(MATRIX) != page:

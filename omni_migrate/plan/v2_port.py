@@ -6,6 +6,7 @@ import ast
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
+from itertools import zip_longest
 from typing import Any
 
 from codemods.carry_prefill_tokens import carried_lines, carry_prefill_tokens, wrappings
@@ -84,11 +85,29 @@ class V2Port:
     def refuse_taken(self) -> None:
         """Raises InputError if something else stands where a file of the port is to be."""
         workspace = self.modules.workspace
-        for path, data in {**self.files, binding_path(self.package): self.binding}.items():
-            if workspace.exists(path) and workspace.read(path) != data:
-                raise InputError(
-                    f"{path} is in the way: it is not the file that port-v2 writes there; move it elsewhere first"
-                )
+        wanted = {**self.files, binding_path(self.package): self.binding}
+        taken = [path for path, data in wanted.items() if workspace.exists(path) and workspace.read(path) != data]
+        if not taken:
+            return
+        changed = [path for path in taken if _alike(workspace.read(path), wanted[path])]
+        foreign = next((path for path in taken if path not in changed), None)
+        if foreign is not None:
+            raise InputError(
+                f"{foreign} is in the way: it is not the file that port-v2 writes there; move it elsewhere first"
+            )
+        line = _first_difference(workspace.read(changed[0]), wanted[changed[0]])
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        raise InputError(
+            f"{changed[0]}:{line}{more} is not as port-v2 writes it: it was edited, another version of omni-migrate "
+            f"wrote it, or the tree has changed since; delete it to have it written anew (git rm {' '.join(changed)})"
+        )
+
+    def own_paths(self) -> frozenset[str]:
+        """The files of the port that are there, in this or another version; the binding among them, however it is."""
+        workspace = self.modules.workspace
+        there = ((path, data) for path, data in self.files.items() if workspace.exists(path))
+        found = {path for path, data in there if _alike(workspace.read(path), data)}
+        return frozenset(found | {binding_path(self.package)}) if found else frozenset()
 
     def missing_before(self, number: int) -> str:
         """A file of an earlier phase that is not there, "" if phase `number` can begin."""
@@ -223,6 +242,19 @@ def forces_v1(node: ast.ClassDef) -> int:
                 if isinstance(inner, ast.Assign) and getattr(inner.targets[0], "attr", "") == "use_v2_model_runner":
                     return found.lineno
     return 0
+
+
+def _alike(found: bytes, written: bytes) -> bool:
+    """Whether a file is another state of one that the tool writes: most of its lines are."""
+    lines, own = found.split(b"\n"), set(written.split(b"\n")) - {b""}
+    said = [line for line in lines if line.strip()]
+    return bool(said) and sum(line in own for line in said) * 2 > len(said)
+
+
+def _first_difference(found: bytes, written: bytes) -> int:
+    """The first line, 1-based, in which two files differ."""
+    pairs = zip_longest(found.split(b"\n"), written.split(b"\n"))
+    return next(number for number, (this, that) in enumerate(pairs, start=1) if this != that)
 
 
 def module_of(folder: str) -> str:

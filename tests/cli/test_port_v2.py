@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 RUNNER = """
@@ -65,3 +67,16 @@ def test_a_file_that_does_not_parse_is_named_and_the_rest_is_analysed(cli, tree)
     done = cli("port-v2", str(root), "--list-sites", "--vllm", str(tree("upstream", VLLM)))
     assert done.returncode == 0, done.stderr
     assert "vllm_omni/worker/payloads.py: error unreadable-file" in done.stdout
+
+
+def test_what_phase_1_brings_is_no_hook_site_of_v1(cli, tree):
+    from omni_migrate.runners import in_tree_worker
+
+    hooks = {f"vllm_omni/worker/{path}": data.decode() for path, data in in_tree_worker().items() if path == "hooks.py"}
+    vllm = str(tree("upstream", VLLM))
+    bare, begun = (
+        cli("port-v2", str(tree(name, files)), "--list-sites", "--vllm", vllm, "--format", "json")
+        for name, files in (("bare", TREE), ("begun", {**TREE, **hooks}))
+    )
+    assert bare.returncode == begun.returncode == 0, bare.stderr + begun.stderr
+    assert json.loads(begun.stdout)["sites"] == json.loads(bare.stdout)["sites"]

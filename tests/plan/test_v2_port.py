@@ -87,6 +87,12 @@ def planned(root):
     return ported.plan(), ported, workspace
 
 
+def write(root, plan) -> None:
+    for change in plan.net_changes():
+        (root / change.path).parent.mkdir(parents=True, exist_ok=True)
+        (root / change.path).write_bytes(change.after)
+
+
 def binding_of(root) -> dict[str, object]:
     """The constants of the binding, and its source."""
     source = port(root)[0].binding.decode()
@@ -196,6 +202,27 @@ def test_a_file_in_the_way_is_refused_and_nothing_is_planned(tree, path):
     assert workspace.changes_since({}) == ()
 
 
+@pytest.mark.parametrize(
+    ("edited", "more"),
+    [({"step.py": b"# more\n"}, ""), ({"hooks.py": b"x = 1\n", "binding.py": b"y = 1\n"}, " and 1 more")],
+)
+def test_a_file_of_the_port_that_was_edited_is_named_with_its_line_and_what_to_do(tree, edited, more):
+    root = tree(files=TREE)
+    plan, ported, _ = planned(root)
+    write(root, plan)
+    for name, addition in edited.items():
+        with (root / WORKER / name).open("ab") as file:
+            file.write(addition)
+    first = next(iter(edited))
+    line = ported.files[f"{WORKER}/{first}"].count(b"\n") + 1
+    paths = " ".join(f"{WORKER}/{name}" for name in edited)
+    with pytest.raises(InputError) as raised:
+        planned(root)
+    assert str(raised.value).startswith(f"{WORKER}/{first}:{line}{more} is not as port-v2 writes it: ")
+    assert f"(git rm {paths})" in str(raised.value)
+    assert set(edited) <= {path.removeprefix(f"{WORKER}/") for path in port(root)[0].own_paths()}
+
+
 def test_the_result_parses_has_every_name_and_leaves_other_lines(tree):
     root = tree(files=TREE)
     plan, ported, _ = planned(root)
@@ -239,9 +266,7 @@ def test_a_stray_change_of_any_other_line_is_seen(tree, path):
 
 def test_a_second_run_plans_nothing(tree):
     root = tree(files=TREE)
-    for change in planned(root)[0].net_changes():
-        (root / change.path).parent.mkdir(parents=True, exist_ok=True)
-        (root / change.path).write_bytes(change.after)
+    write(root, planned(root)[0])
     plan, ported, _ = planned(root)
     assert plan.net_changes() == ()
     assert [finding.symbol for finding in ported.findings] == ["XPUARWorker"]
