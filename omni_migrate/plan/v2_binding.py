@@ -91,12 +91,14 @@ class _Reader:
             module = self.modules.get(path) if path not in self.own else None
             for node in module.tree.body if module else ():
                 if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name:
-                    found.append(module.name)  # type: ignore[union-attr]
-        if not found and optional:
+                    found.append((f"{path}:{node.lineno}", module.name))  # type: ignore[union-attr]
+        unread = self.modules.unread_definition(name, self.package) if not found else ""
+        if not found and optional and not unread:
             return ""
         if len(found) != 1:
-            raise BindingError(f"{name} is defined in {', '.join(found) or 'no module'}")
-        return found[0]
+            places = ", ".join(place for place, _ in found) or "no module"
+            raise BindingError(f"{name} is defined in {places}{f' that is read: {unread}' if unread else ''}")
+        return found[0][1]
 
     def _fields(self, name: str) -> frozenset[str]:
         """The annotated fields of a class of the tree."""

@@ -158,7 +158,9 @@ class V2Port:
                 elif line := forces_v1(node):
                     self._left(path, line, node.name, _platform_reason(path, node.name))
         for name in sorted(set(workers) - seen):
-            self._left(posixpath.join(self.package, "worker"), 0, name, f"there is no worker {name} to choose V2 in")
+            unread = self.modules.unread_definition(name, self.package)
+            reason = f"there is no worker {name} to choose V2 in{f': {unread}' if unread else ''}"
+            self._left(unread.partition(" ")[0] or self.worker, 0, name, reason)
 
     def _choose_in(self, path: str, name: str, entry: Mapping[str, Any]) -> None:
         module = self.modules.get(path)

@@ -189,7 +189,7 @@ def test_what_the_binding_needs_and_the_tree_lacks_is_said_in_one_line(tree, mis
 
 
 def test_a_name_that_is_defined_twice_is_not_guessed(tree):
-    with pytest.raises(InputError, match=r"OmniOutput is defined in vllm_omni.other, vllm_omni.templates"):
+    with pytest.raises(InputError, match=r"OmniOutput is defined in vllm_omni/other.py:1, vllm_omni/templates.py:1;"):
         planned(tree(files={**TREE, "vllm_omni/other.py": TREE["vllm_omni/templates.py"]}))
 
 
@@ -332,6 +332,28 @@ def test_a_worker_that_is_not_there_is_said(tree):
     files = {path: text for path, text in TREE.items() if "generation" not in path}
     _, ported, _ = planned(tree(files=files))
     assert "there is no worker GPUGenerationWorker" in " ".join(finding.message for finding in ported.findings)
+
+
+BROKEN = "def (\n"
+
+
+@pytest.mark.parametrize(
+    ("addition", "skip", "why"),
+    [(BROKEN, (), r"cannot be parsed: .*"), ("", ("vllm_omni/sched.py",), "is listed under `skip`")],
+)
+def test_where_the_binding_needs_a_file_that_is_not_read_the_file_is_named(tree, addition, skip, why):
+    root = tree(files={**TREE, "vllm_omni/sched.py": TREE["vllm_omni/sched.py"] + addition})
+    said = rf"^no V2 port: OmniNewRequestData is defined in no module that is read: vllm_omni/sched.py {why};"
+    with pytest.raises(InputError, match=said):
+        V2Port(Modules(Workspace(root), skip), "vllm_omni").plan()
+
+
+def test_a_worker_whose_file_is_skipped_is_said_with_its_file(tree):
+    path = f"{WORKER}/gpu_ar_worker.py"
+    ported = V2Port(Modules(Workspace(tree(files=TREE)), (path,)), "vllm_omni")
+    ported.plan()
+    finding = next(finding for finding in ported.findings if finding.symbol == "GPUARWorker")
+    assert (finding.path, finding.message.partition(": ")[2]) == (path, f"{path} is listed under `skip`")
 
 
 def test_a_subclass_with_a_runner_of_its_own_is_said(tree):
