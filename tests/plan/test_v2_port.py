@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from types import ModuleType, SimpleNamespace
 
@@ -163,6 +164,94 @@ def test_the_binding_says_what_the_tree_has(tree):
 def test_the_binding_follows_the_tree(tree, path, old, new, expected):
     assert old in TREE[path]
     assert expected in binding_of(tree(files={**TREE, path: TREE[path].replace(old, new)}))["source"]
+
+
+IMPORT = "from vllm_omni.worker.connectors import sends_payloads\n"
+DREAMS = 'hasattr(self.model, "dreams")'
+OUTPUT = "return OmniModelRunnerOutput(req_ids=[], pooler_output=payloads, multimodal_outputs=None)"
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        [(IMPORT, f"{IMPORT}from vllm_omni.outputs import OmniModelRunnerOutput as Given\n"),
+         ("return OmniModelRunnerOutput(", "return Given(")],
+        [("return OmniModelRunnerOutput(", "return outputs.OmniModelRunnerOutput(")],
+        [(OUTPUT, "made = OmniModelRunnerOutput(req_ids=[])\n        made.pooler_output = payloads")],
+        [(IMPORT, IMPORT.replace("payloads\n", "payloads as sends\n")), ("or sends_payloads(", "or sends(")],
+        [(IMPORT, "import vllm_omni.worker.connectors as connectors\n"), ("or sends_", "or connectors.sends_")],
+        [("if self.config.arch in ARCHS or sends", "if (self.archs & ARCHS) or self.ready and sends")],
+        [(IMPORT, f'{IMPORT}ARCHS = frozenset({{"ArchA", "ArchB"}})\n'), ('        ARCHS = {"ArchB", "ArchA"}\n', "")],
+        [("        if self.config", "        self._connect()\n\n    def _connect(self):\n        if self.config"),
+         ('        ARCHS = {"ArchB", "ArchA"}\n', ""), (IMPORT, f'{IMPORT}ARCHS = {{"ArchB", "ArchA"}}\n')],
+        [(DREAMS, "hasattr(self.model, 'dreams')")],
+        [(DREAMS, 'hasattr(held, "dreams")'),
+         ("    def talk(self):\n", "    def talk(self):\n        held = self.model\n")],
+        [(DREAMS, "hasattr(self.model, NAME)"), (IMPORT, f'{IMPORT}NAME = "dreams"\n')],
+        [(DREAMS, 'hasattr(getattr(self, "model", None), "dreams")')],
+        [(DREAMS, 'self._asks("dreams")'),
+         ("    def talk(self):\n", "    def _asks(self, name):\n        return getattr(self.model, name, 0)\n\n"
+          "    def talk(self):\n")],
+        [('"talker_mtp_output_key", ("codes", "audio")', "KEY, CODES"),
+         (IMPORT, f'{IMPORT}KEY = "talker_mtp_output_key"\nCODES = ("codes", "audio")\n')],
+        [("    def talk(self):\n", '    def talk(self):\n        """Not self.mtp."""  # nor self.mtp\n')],
+    ],
+)  # fmt: skip
+def test_the_binding_does_not_hang_on_how_the_runners_are_written(tree, edits):
+    path = f"{WORKER}/runner.py"
+    text = TREE[path]
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    expected = binding_of(tree("as_it_was", TREE))["source"]
+    assert binding_of(tree("rewritten", {**TREE, path: text}))["source"] == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("OmniModelRunnerOutput(req_ids=[], ", "OmniModelRunnerOutput(**more, ", "runner.py:14 does not say by name"),
+        (
+            "if self.config.arch in ARCHS or",
+            "if self.odd or",
+            "runner.py:7 sets up a connector of the runner's own on a",
+        ),
+        ("if self.config.arch in ARCHS or sends_payloads(self.model_config):", "if True:", "runner.py:7 sets up"),
+        ('("codes", "audio"))', "default_key())", "runner.py:10 has a default of talker_mtp_output_key"),
+        (
+            "self.talker_mtp,",
+            'getattr(self.model, "talker_mtp_output_key", "other"), self.talker_mtp,',
+            "runner.py:10, vllm_omni/worker/runner.py:11 have different defaults",
+        ),
+        (
+            "self.model.get_kv_transfer_metadata(req_id)",
+            'getattr(self.model, "get_kv_transfer_metadata")(req_id)',
+            "ask a model for get_kv_transfer_metadata in a way that is not known",
+        ),
+    ],
+)
+def test_what_the_runners_do_in_a_way_that_is_not_known_is_refused_with_its_line(tree, old, new, said):
+    path = f"{WORKER}/runner.py"
+    assert old in TREE[path]
+    with pytest.raises(InputError, match=re.escape(said)):
+        planned(tree(files={**TREE, path: TREE[path].replace(old, new)}))
+
+
+def test_a_helper_in_the_runner_s_base_outside_of_worker_is_read_too(tree):
+    base = "from vllm.v1.worker.gpu_model_runner import GPUModelRunner\n\n\nclass Base(GPUModelRunner):\n"
+    base += '    def _nightly(self):\n        return getattr(self.model, "nightmares", None)\n'
+    runner = "from vllm_omni.base import Base\n" + TREE[f"{WORKER}/runner.py"].replace(
+        "OmniRunner:", "OmniRunner(Base):"
+    )
+    files = {**TREE, "vllm_omni/base.py": base, f"{WORKER}/runner.py": runner}
+    assert binding_of(tree(files=files))["UNPORTED"] == ("dreams", "nightmares")
+
+
+def test_a_model_that_gives_itself_what_v2_lacks_is_named(tree):
+    model = "class Dreamer:\n    def __init__(self):\n        self.dreams = True\n\n\n"
+    model += "class Awake:\n    def __init__(self):\n        self.dreams = False\n"
+    found = binding_of(tree(files={**TREE, "vllm_omni/model_executor/models/dreamer.py": model}))
+    assert found["ASSIGNED"] == (("Dreamer", "dreams"),)
 
 
 def test_a_tree_without_a_decoder_gets_one_for_its_entries(tree):
