@@ -256,11 +256,11 @@ class _Reader:
         """The expressions of a module, by identity, that hold the model under another name."""
         held = set()
         for function in (n for n in ast.walk(module.tree) if isinstance(n, ast.FunctionDef)):
-            receiver = function.args.args[0].arg if function.args.args else "self"
             nodes = list(ast.walk(function))
-            aliases = model_aliases(function, receiver, nodes)
-            names = (n for n in nodes if isinstance(n, (ast.Name, ast.Call)))
-            held |= {id(n) for n in names if holds_model(n, receiver, {}, aliases)}
+            names = [n for n in nodes if isinstance(n, (ast.Name, ast.Call))]
+            for argument in function.args.args:  # an adapter is given the runner
+                aliases = model_aliases(function, argument.arg, nodes)
+                held |= {id(n) for n in names if holds_model(n, argument.arg, {}, aliases)}
         return held
 
 

@@ -247,6 +247,13 @@ def test_a_helper_in_the_runner_s_base_outside_of_worker_is_read_too(tree):
     assert binding_of(tree(files=files))["UNPORTED"] == ("dreams", "nightmares")
 
 
+def test_what_an_adapter_asks_the_runner_s_model_is_read_too(tree):
+    adapter = "class DreamAdapter:\n    def wake(self, runner):\n        held = runner.model\n"
+    adapter += '        return hasattr(held, "wakes"), getattr(getattr(runner, "model", None), "sleeps", None)\n'
+    files = {**TREE, f"{WORKER}/adapters/dream.py": adapter}
+    assert binding_of(tree(files=files))["UNPORTED"] == ("dreams", "sleeps", "wakes")
+
+
 def test_a_model_that_gives_itself_what_v2_lacks_is_named(tree):
     model = "class Dreamer:\n    def __init__(self):\n        self.dreams = True\n\n\n"
     model += "class Awake:\n    def __init__(self):\n        self.dreams = False\n"

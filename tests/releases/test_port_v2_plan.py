@@ -191,7 +191,7 @@ def _content(root: Path) -> dict[str, bytes]:
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
 
 
-@pytest.mark.parametrize("release", ["0.16.0", "0.24.0", "0.28.0"])
+@pytest.mark.parametrize("release", ["0.16.0", "0.24.0", "0.26.0", "0.28.0"])
 def test_in_either_order_with_extract_adapters_the_tree_is_the_same(release, tmp_path):
     published = resolve(f"vllm-omni=={release}", cwd=Path.cwd()).root
     first = _content(_port(_extract(published, tmp_path / "x"), tmp_path / "xp"))
