@@ -37,9 +37,8 @@ def carry_prefill_tokens(source: str, wrapper: str) -> str:
     lines = list(io.StringIO(source, newline=""))
     inserted: list[tuple[int, int, str]] = []
     for call, origin in wrappings(ast.parse(source), wrapper):
-        value = [k for k in call.keywords if _taken_from(k) == origin][-1].value
-        line, column = value.end_lineno or 0, value.end_col_offset or 0
-        inserted.append((line, column, f"{FIELD}={origin}.{FIELD}"))
+        value = _last_taken(call, origin)
+        inserted.append((value.end_lineno or 0, value.end_col_offset or 0, f"{FIELD}={origin}.{FIELD}"))
     for number, at, text in sorted(inserted, reverse=True):
         encoded = lines[number - 1].encode()
         before, after = encoded[:at].decode(), encoded[at:].decode()
@@ -54,6 +53,16 @@ def carry_prefill_tokens(source: str, wrapper: str) -> str:
         else:
             lines[number - 1] = f"{before}, {text}{after}"
     return "".join(lines)
+
+
+def carried_lines(source: str, wrapper: str) -> list[tuple[int, int]]:
+    """The lines of `source` that `carry_prefill_tokens` changes or writes after, as 1-based inclusive ranges."""
+    ends = (_last_taken(call, origin).end_lineno or 0 for call, origin in wrappings(ast.parse(source), wrapper))
+    return sorted({(line, line) for line in ends})
+
+
+def _last_taken(call: ast.Call, origin: str) -> ast.expr:
+    return [keyword for keyword in call.keywords if _taken_from(keyword) == origin][-1].value
 
 
 def wrappings(tree: ast.AST, wrapper: str) -> Iterator[tuple[ast.Call, str]]:

@@ -58,20 +58,30 @@ def choose_runner(source: str, worker: str, choice: V2Choice) -> str | Refusal:
 
     A worker that chooses already comes back as it is. What is of no known shape is refused with its line.
     """
+    edit = _planned(source, worker, choice)
+    return edit if isinstance(edit, Refusal) else edit.text()
+
+
+def choice_lines(source: str, worker: str, choice: V2Choice) -> list[tuple[int, int]]:
+    """The lines that `choose_runner` may change: 1-based, inclusive; (n, n - 1) is the gap before line n."""
+    edit = _planned(source, worker, choice)
+    return [] if isinstance(edit, Refusal) else edit.spans()
+
+
+def _planned(source: str, worker: str, choice: V2Choice) -> _Edit | Refusal:
+    edit = _Edit(source)
     tree = ast.parse(source)
     node = next((n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name == worker), None)
     if node is None:
         return Refusal(f"there is no class {worker}", 1)
     built = [found for method in _methods(node) for found in _constructions(method)]
     if any(_chooses(found) for found in built):
-        return source
+        return edit
     if len(built) != 1:
         line = built[1].statement.lineno if built else node.lineno
         return Refusal(f"{worker} builds its model runner in {len(built) or 'no'} places, not in one", line)
     found = built[0]
-    edit = _Edit(source)
-    refusal = _guard(edit, tree, node, found) or _construct(edit, found, choice)
-    return refusal or edit.text()
+    return _guard(edit, tree, node, found) or _construct(edit, found, choice) or edit
 
 
 @dataclass(frozen=True)
@@ -110,6 +120,9 @@ class _Edit:
         text = (line[: node.col_offset] + new.encode() + line[last.end_col_offset :]).decode()
         self._changes.append((node.lineno, node.lineno, text))
 
+    def spans(self) -> list[tuple[int, int]]:
+        return sorted((first, last) for first, last, _ in self._changes)
+
     def text(self) -> str:
         lines = list(self.lines)
         for first, last, new in sorted(self._changes, reverse=True):
@@ -119,6 +132,10 @@ class _Edit:
     def margin(self, node: ast.stmt) -> str:
         line = self.lines[node.lineno - 1]
         return line[: len(line) - len(line.lstrip(" \t"))]
+
+    def step(self, method: ast.FunctionDef) -> str:
+        """What a method's body is indented by, beyond its head."""
+        return self.margin(method.body[0]).removeprefix(self.margin(method))
 
 
 def _methods(node: ast.ClassDef) -> Iterator[ast.FunctionDef]:
@@ -167,7 +184,7 @@ def _guard(edit: _Edit, tree: ast.Module, worker: ast.ClassDef, found: _Construc
     if not uses:
         if not any(isinstance(n, ast.Name) and n.id == "logger" for n in ast.walk(tree)):
             return Refusal(f"{worker.name} has no logger to say why V1 runs", found.statement.lineno)
-        indent, line = edit.margin(found.statement), found.statement.lineno
+        indent, step, line = edit.margin(found.statement), edit.step(found.method), found.statement.lineno
         while line > 1 and edit.lines[line - 2].lstrip().startswith("#"):
             line -= 1
         edit.replace(
@@ -175,8 +192,8 @@ def _guard(edit: _Edit, tree: ast.Module, worker: ast.ClassDef, found: _Construc
             line - 1,
             [
                 f"{indent}if {asked}:",
-                f"{indent}    logger.warning({message})",
-                f"{indent}    {receiver}.use_v2_model_runner = False",
+                f"{indent}{step}logger.warning({message})",
+                f"{indent}{step}{receiver}.use_v2_model_runner = False",
                 "",
             ],
         )
@@ -221,24 +238,24 @@ def _construct(edit: _Edit, found: _Construction, choice: V2Choice) -> Refusal |
             "the model runner is built with other arguments than the config and the device", statement.lineno
         )
     first, last = statement.lineno, statement.end_lineno or statement.lineno
-    indent = edit.margin(statement)
+    indent, step = edit.margin(statement), edit.step(found.method)
     lines = [line.rstrip("\r\n") for line in edit.lines[first - 1 : last]]
     alone = all(n is statement or n.lineno > last or (n.end_lineno or 0) < first for n in found.block)
     strings = any(isinstance(n, (ast.Constant, ast.JoinedStr)) and not _one_line(n) for n in ast.walk(statement))
     if not alone or strings or not lines[0].startswith(indent + ast.unparse(_target(statement))):
         return Refusal("the construction of the model runner shares its line", first)
-    transfer = [f"{indent}    {receiver}.model_runner.kv_transfer = {choice.kv_transfer}({receiver}.model_runner)"]
+    transfer = [f"{indent}{step}{receiver}.model_runner.kv_transfer = {choice.kv_transfer}({receiver}.model_runner)"]
     edit.replace(
         first,
         last,
         [
             f"{indent}if {receiver}.use_v2_model_runner:",
-            f"{indent}    from {choice.module} import {choice.name}",
+            f"{indent}{step}from {choice.module} import {choice.name}",
             "",
-            f"{indent}    {receiver}.model_runner = {choice.name}({receiver}.vllm_config, {receiver}.device)",
+            f"{indent}{step}{receiver}.model_runner = {choice.name}({receiver}.vllm_config, {receiver}.device)",
             *(transfer if choice.kv_transfer else []),
             f"{indent}else:",
-            *(f"    {line}" if line else line for line in lines),
+            *(f"{step}{line}" if line else line for line in lines),
         ],
     )
     return None

@@ -178,7 +178,7 @@ class _Run:
             Workspace(self.source.root),
             self.modules.workspace,
             generated_comments=template_comments(),
-            own_files=TESTS,
+            own_files=(TESTS,),
             edited={
                 change.path: self.extractor.touched for change in plan.net_changes() if change.path in self.original
             },

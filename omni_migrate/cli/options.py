@@ -62,13 +62,15 @@ Check = Annotated[
 FORMAT_OF_SUFFIX = {".json": Format.JSON, ".md": Format.MARKDOWN, ".txt": Format.TEXT}
 
 
-def refuse_contradictions(*, dry_run: bool, check: bool, output: Path | None, branch: str | None) -> None:
+def refuse_contradictions(
+    *, dry_run: bool, check: bool, list_sites: bool, output: Path | None, branch: str | None
+) -> None:
     """Raise InputError for options that ask for two places to write to, or to write and not to."""
     if branch == "":
         raise InputError("--branch: the name is empty; give the name of a new branch")
     if output is not None and branch is not None:
         raise InputError("--output and --branch exclude each other: write into a folder or into the checkout")
-    for reading, wanted in (("--dry-run", dry_run), ("--check", check)):
+    for reading, wanted in (("--dry-run", dry_run), ("--check", check), ("--list-sites", list_sites)):
         for writing, target in (("--output", output), ("--branch", branch)):
             if wanted and target is not None:
                 raise InputError(f"{reading} and {writing} exclude each other: with {reading} nothing is written")

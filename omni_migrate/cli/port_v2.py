@@ -61,7 +61,7 @@ def port_v2(
 
     The checkout is changed in place, unless an option says otherwise.
     """
-    refuse_contradictions(dry_run=dry_run, check=check, output=output, branch=branch)
+    refuse_contradictions(dry_run=dry_run, check=check, list_sites=list_sites, output=output, branch=branch)
     phases = parse_phases(phase)
 
     from omni_migrate.port_v2 import mapping, run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -167,6 +168,16 @@ class Modules:
         for path in self.workspace.python_files((below,)):
             if not any(fnmatch(path, pattern) for pattern in self._skip):
                 yield path
+
+    def unread_definition(self, name: str, below: str) -> str:
+        """A file that seems to define a class or function of this name but is not read, and why; else ""."""
+        definition = re.compile(rb"^(?:class|def) " + re.escape(name.encode()) + rb"\b", re.MULTILINE)
+        searched = set(self.searched(below))
+        for path in self.workspace.python_files((below,)):
+            reason = self.unreadable.get(path, "") if path in searched else "is listed under `skip`"
+            if reason and definition.search(self.workspace.read(path)):
+                return f"{path} {reason}"
+        return ""
 
     def mentioning(self, words: set[str], below: str) -> list[str]:
         """Files whose bytes have one of the words: cheaper than parsing by a factor of a hundred."""

@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from omni_migrate.facts.modules import Modules
-from omni_migrate.knowledge import model_interface, read_toml
+from omni_migrate.facts.helpers import holds_model, probing_helpers
+from omni_migrate.facts.modules import Module, Modules
+from omni_migrate.facts.runners import find_runners
+from omni_migrate.facts.sites import model_aliases
+from omni_migrate.knowledge import model_interface, read_toml, upstream_runners
 from omni_migrate.runners import in_tree_worker
 
 
@@ -24,7 +27,8 @@ class BindingFacts:
     """What a tree calls the things that the V2 runners need. `imports` maps a name to its module.
 
     `connector_tests` are functions of the model's configuration, `connector_archs` model names, by which the V1 runners
-    decide to have a connector of their own. `unported` are capabilities of models, sorted.
+    decide to have a connector of their own. `unported` are capabilities of models, sorted; `assigned` are the
+    models that give themselves one when they are built, which their class does not tell, with its name.
     """
 
     imports: Mapping[str, str]
@@ -40,6 +44,7 @@ class BindingFacts:
     connector_tests: tuple[str, ...]
     connector_archs: tuple[str, ...]
     unported: tuple[str, ...]
+    assigned: tuple[tuple[str, str], ...]
 
 
 def read_binding(modules: Modules, package: str, own: Collection[str]) -> BindingFacts:
@@ -55,8 +60,10 @@ def read_binding(modules: Modules, package: str, own: Collection[str]) -> Bindin
 class _Reader:
     def __init__(self, modules: Modules, package: str, own: Collection[str], names: Mapping[str, Any]) -> None:
         self.modules, self.package, self.own, self.names = modules, package, own, names
-        paths = [p for p in modules.workspace.python_files((f"{package}/worker",)) if p not in own]
-        self.worker = [module for path in paths if (module := modules.get(path)) is not None]
+        paths = {path for path in modules.searched(f"{package}/worker") if path not in own}
+        runners = find_runners(modules, package, upstream_runners())
+        paths |= {r.path for r in runners if r.api == "V1" and not r.platform and r.path not in own}
+        self.worker = [module for path in sorted(paths) if (module := modules.get(path)) is not None]
 
     def read(self) -> BindingFacts:
         names = self.names
@@ -66,22 +73,24 @@ class _Reader:
             imports[names["decoder"]] = decoder
         tests, archs = self._connectors(imports)
         text = "\n".join(module.text for module in self.worker)
-        if f"{names['flatten']}(" in text:
+        if any(self._calls(names["flatten"])):
             imports[names["flatten"]] = self._home(names["flatten"])
+        unported = tuple(sorted(self._unported()))
         return BindingFacts(
             imports=imports,
             payload_fields=self._payload_fields(),
             request_fields=self._fields(names["new_request"]),
             cached_fields=self._fields(names["cached_request"]),
             entry_fields=frozenset() if decoder else self._fields("AdditionalInformationEntry"),
-            talker_names=tuple(name for name in names["talker"] if re.search(rf'\.{name}\b|"{name}"', text)),
+            talker_names=tuple(name for name in names["talker"] if name in self._named),
             talker_key=self._talker_key(),
-            tensors_only=f"def {names['tensors_only']}(" in text,
+            tensors_only=any(self._calls(names["tensors_only"])),
             prefix_cache=names["prefix_cache"] in text,
             kv_metadata=self._kv_metadata(),
             connector_tests=tests,
             connector_archs=archs,
-            unported=tuple(sorted(self._unported())),
+            unported=unported,
+            assigned=tuple(sorted(self._assigned(unported))),
         )
 
     def _home(self, name: str, optional: bool = False) -> str:
@@ -91,12 +100,14 @@ class _Reader:
             module = self.modules.get(path) if path not in self.own else None
             for node in module.tree.body if module else ():
                 if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name:
-                    found.append(module.name)  # type: ignore[union-attr]
-        if not found and optional:
+                    found.append((f"{path}:{node.lineno}", module.name))  # type: ignore[union-attr]
+        unread = self.modules.unread_definition(name, self.package) if not found else ""
+        if not found and optional and not unread:
             return ""
         if len(found) != 1:
-            raise BindingError(f"{name} is defined in {', '.join(found) or 'no module'}")
-        return found[0]
+            places = ", ".join(place for place, _ in found) or "no module"
+            raise BindingError(f"{name} is defined in {places}{f' that is read: {unread}' if unread else ''}")
+        return found[0][1]
 
     def _fields(self, name: str) -> frozenset[str]:
         """The annotated fields of a class of the tree."""
@@ -112,32 +123,61 @@ class _Reader:
 
     def _payload_fields(self) -> tuple[str, ...]:
         """The payload fields that the V1 runners fill in the output they build."""
+        known, output = set(self.names["payload_fields"]), self.names["runner_output"]
         filled = set()
-        for node in self._nodes:
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == self.names["runner_output"]:
-                given = {k.arg for k in node.keywords if not (isinstance(k.value, ast.Constant) and not k.value.value)}
-                filled |= given & set(self.names["payload_fields"])
+        for module, call in self._calls(output):
+            if call.args or any(keyword.arg is None for keyword in call.keywords):
+                raise BindingError(f"{module.path}:{call.lineno} does not say by name what it puts into {output}")
+            filled |= known & {k.arg for k in call.keywords if not _is_nothing(k.value)}
+        for _, node in self._nodes:  # output.multimodal_outputs = payloads
+            if isinstance(node, ast.Assign) and not _is_nothing(node.value):
+                stored = [t for t in node.targets if isinstance(t, ast.Attribute) and isinstance(t.value, ast.Name)]
+                filled |= known & {t.attr for t in stored if getattr(t.value, "id", "") != "self"}
         if not filled:
-            raise BindingError(f"no runner puts payloads into {self.names['runner_output']}")
+            raise BindingError(f"no runner puts payloads into {output}")
         return tuple(field for field in self.names["payload_fields"] if field in filled)
 
     @cached_property
-    def _nodes(self) -> list[ast.AST]:
-        kinds = (ast.Call, ast.FunctionDef)
-        return [node for module in self.worker for node in ast.walk(module.tree) if isinstance(node, kinds)]
+    def _nodes(self) -> list[tuple[Module, ast.AST]]:
+        kinds = (ast.Call, ast.FunctionDef, ast.Assign, ast.Attribute, ast.Constant)
+        return [(module, n) for module in self.worker for n in ast.walk(module.tree) if isinstance(n, kinds)]
+
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        """Every attribute and string of the runners; a comment or docstring names nothing."""
+        names = (getattr(node, "attr", getattr(node, "value", None)) for _, node in self._nodes)
+        return frozenset(name for name in names if isinstance(name, str))
+
+    def _calls(self, name: str) -> Iterator[tuple[Module, ast.Call]]:
+        """The calls of a class, function or method of this name, also under the name that an import gives it."""
+        for module, node in self._nodes:
+            if isinstance(node, ast.Call):
+                function = node.func
+                called = getattr(function, "attr", None)
+                if isinstance(function, ast.Name):
+                    imported = module.imports.get(function.id)
+                    called = imported.name if imported is not None else function.id
+                if called == name:
+                    yield module, node
 
     def _talker_key(self) -> str | tuple[str, ...]:
         """Where the V1 runner puts MTP's codes unless the model says: a probe's default, or the key that it writes."""
-        for node in self._nodes:
-            if not isinstance(node, ast.Call) or getattr(node.func, "id", "") != "getattr" or len(node.args) != 3:
-                continue
-            if getattr(node.args[1], "value", None) == self.names["talker_key"]:
-                default = ast.literal_eval(node.args[2])
-                if default is not None:
-                    return tuple(default) if isinstance(default, tuple) else str(default)
-        for node in self._nodes:
-            if isinstance(node, ast.FunctionDef) and node.name in self.names["talker_method"]:
-                written = [n for n in ast.walk(node) if isinstance(n, ast.Dict) and len(n.keys) == 1]
+        probe, found, places = self.names["talker_key"], set(), []
+        for module, node in self._calls("getattr"):
+            if len(node.args) == 3 and _literal_of(module, node.args[1]) == probe:
+                default = _literal_of(module, node.args[2])
+                if isinstance(default, (str, tuple)):
+                    found.add(default)
+                    places.append(f"{module.path}:{node.lineno}")
+                elif not _is_nothing(node.args[2]):
+                    raise BindingError(f"{module.path}:{node.lineno} has a default of {probe} that is not known")
+        if len(found) > 1:
+            raise BindingError(f"{', '.join(places)} have different defaults of {probe}")
+        if found:
+            return found.pop()
+        for _, method in self._nodes:
+            if isinstance(method, ast.FunctionDef) and method.name in self.names["talker_method"]:
+                written = [n for n in ast.walk(method) if isinstance(n, ast.Dict) and len(n.keys) == 1]
                 keys = {n.keys[0].value for n in written if isinstance(n.keys[0], ast.Constant)}
                 if len(keys) == 1:
                     return str(keys.pop())
@@ -145,28 +185,31 @@ class _Reader:
 
     def _kv_metadata(self) -> str:
         """How the V1 runner asks a model for the metadata of a KV transfer: "", `id` alone, or with `tokens`."""
-        named, method = [n for n in self._nodes if isinstance(n, ast.Call)], self.names["kv_metadata"]
-        calls = [node for node in named if getattr(node.func, "attr", "") == method]
+        method = self.names["kv_metadata"]
+        calls = [node for _, node in self._calls(method)]
         if any(keyword.arg == "num_computed_tokens" for node in calls for keyword in node.keywords):
             return "tokens"
+        if not calls and method in self._named:
+            raise BindingError(f"the runners ask a model for {method} in a way that is not known")
         return "id" if calls else ""
 
     def _connectors(self, imports: dict[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """On what the V1 runners set up a connector: functions of the model's configuration, names of models."""
-        tests: set[str] = set()
+        tests: dict[str, str] = {}
         archs: set[str] = set()
         for module in self.worker:
-            for function in ast.walk(module.tree):
-                if isinstance(function, ast.FunctionDef) and function.name == "__init__":
-                    for condition in _conditions(function, self.names["connector_setup"]):
-                        for node in ast.walk(condition):
-                            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                                known = module.imports.get(node.func.id)
-                                if known is not None and known.name and len(node.args) == 1:
-                                    tests.add(node.func.id)
-                                    imports[node.func.id] = known.module
-                            elif isinstance(node, ast.Name):
-                                archs |= _assigned_strings(function, node.id)
+            for function in (n for n in ast.walk(module.tree) if isinstance(n, ast.FunctionDef)):
+                for call, conditions in _set_up(function, self.names["connector_setup"]):
+                    known = [_asked(module, function, condition) for condition in conditions]
+                    if not any(known):
+                        raise BindingError(
+                            f"{module.path}:{call.lineno} sets up a connector of the runner's own on a condition that "
+                            "is not known"
+                        )
+                    for found in filter(None, known):
+                        tests |= found[0]
+                        archs |= found[1]
+        imports |= tests
         return tuple(sorted(tests)), tuple(sorted(archs))
 
     def _unported(self) -> set[str]:
@@ -174,31 +217,134 @@ class _Reader:
         known = set(re.findall(r"\w+", b"\n".join(in_tree_worker().values()).decode()))
         known |= model_interface() | set(read_toml("v2_port.toml")["spared"])
         found = set()
-        for node in self._nodes:
-            if not isinstance(node, ast.Call) or len(node.args) < 2:
-                continue
-            function, owner, asked = getattr(node.func, "id", ""), node.args[0], node.args[1]
-            of_model = getattr(owner, "id", getattr(owner, "attr", "")) == "model"
-            if function in ("getattr", "hasattr") and of_model and isinstance(asked, ast.Constant):
-                found.add(str(asked.value))
+        helpers = self._helpers()
+        for module in self.worker:
+            held = self._held(module)
+            for call in (n for n in ast.walk(module.tree) if isinstance(n, ast.Call) and n.args):
+                named, owner = getattr(call.func, "id", getattr(call.func, "attr", "")), call.args[0]
+                of_model = getattr(owner, "id", getattr(owner, "attr", "")) == "model" or id(owner) in held
+                place = 1 if named in ("getattr", "hasattr") and of_model else helpers.get(named, len(call.args))
+                asked = _literal_of(module, call.args[place]) if place < len(call.args) else None
+                if isinstance(asked, str):
+                    found.add(asked)
         return found - known
 
+    def _assigned(self, unported: Collection[str]) -> set[tuple[str, str]]:
+        """The classes of models that assign one of these to `self`, with the name."""
+        found = set()
+        paths = self.modules.mentioning({f".{name}" for name in unported}, f"{self.package}/model_executor")
+        for module in filter(None, map(self.modules.get, paths)):
+            for owner in module.classes.values():
+                for node in (n for n in ast.walk(owner) if isinstance(n, (ast.Assign, ast.AnnAssign)) and n.value):
+                    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                    stored = [t.attr for t in targets if isinstance(t, ast.Attribute)]
+                    found |= {(owner.name, name) for name in stored if name in unported and not _is_nothing(node.value)}
+        return found
 
-def _conditions(function: ast.FunctionDef, called: str) -> Iterator[ast.expr]:
-    """The conditions of `if` statements whose body calls a method of that name."""
-    for node in ast.walk(function):
-        if isinstance(node, ast.If) and any(getattr(n, "attr", "") == called for s in node.body for n in ast.walk(s)):
-            yield node.test
+    def _helpers(self) -> dict[str, int]:
+        """The runners' own functions that ask the model for an attribute, with the argument that names it."""
+        functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
+        methods: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
+        for module in self.worker:
+            functions |= {n.name: n for n in module.tree.body if isinstance(n, ast.FunctionDef)}
+            for node in module.classes.values():
+                methods |= {n.name: n for n in node.body if isinstance(n, ast.FunctionDef)}
+        found = probing_helpers(methods, functions)
+        return {name: helper.place for name, helper in found.items() if helper.place >= 0 and not helper.capabilities}
+
+    def _held(self, module: Module) -> set[int]:
+        """The expressions of a module, by identity, that hold the model under another name."""
+        held = set()
+        for function in (n for n in ast.walk(module.tree) if isinstance(n, ast.FunctionDef)):
+            nodes = list(ast.walk(function))
+            names = [n for n in nodes if isinstance(n, (ast.Name, ast.Call))]
+            for argument in function.args.args:  # an adapter is given the runner
+                aliases = model_aliases(function, argument.arg, nodes)
+                held |= {id(n) for n in names if holds_model(n, argument.arg, {}, aliases)}
+        return held
 
 
-def _assigned_strings(function: ast.FunctionDef, name: str) -> set[str]:
-    """The strings of a set that a function assigns to a name."""
-    for node in ast.walk(function):
-        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Set):
-            continue
-        if any(getattr(target, "id", "") == name for target in node.targets):
-            return {str(e.value) for e in node.value.elts if isinstance(e, ast.Constant)}
-    return set()
+def _is_nothing(node: ast.expr | None) -> bool:
+    """`None`, `[]`, `{}`, `False`."""
+    if isinstance(node, ast.Constant):
+        return not node.value
+    return not getattr(node, "elts", getattr(node, "keys", True))
+
+
+def _literal_of(module: Module, node: ast.expr) -> Any:
+    """The value of a literal, or of a name that the module assigns one to; None if it is neither."""
+    if isinstance(node, ast.Name):
+        given = [
+            n.value for n in module.tree.body
+            if isinstance(n, (ast.Assign, ast.AnnAssign)) and n.value is not None
+            and any(getattr(t, "id", "") == node.id for t in (n.targets if isinstance(n, ast.Assign) else [n.target]))
+        ]  # fmt: skip
+        if len(given) != 1:
+            return None
+        node = given[0]
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        return None
+
+
+def _set_up(function: ast.FunctionDef, called: str) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
+    """The calls of a method of that name in a function, each with the conditions of the `if`s around it."""
+    pending: list[tuple[ast.AST, list[ast.expr]]] = [(statement, []) for statement in function.body]
+    while pending:
+        node, conditions = pending.pop()
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == called:
+            yield node, conditions
+        if isinstance(node, ast.If):
+            pending += [(n, [*conditions, node.test]) for n in node.body] + [(n, conditions) for n in node.orelse]
+        elif not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            pending += [(n, conditions) for n in ast.iter_child_nodes(node)]
+
+
+def _asked(module: Module, function: ast.FunctionDef, condition: ast.expr) -> tuple[dict[str, str], set[str]] | None:
+    """What a condition asks: functions of the configuration with their modules, and names of models; None if another.
+
+    Of `a and b` one side that is known will do, since it holds wherever the whole does; of `a or b` both must be.
+    """
+    if isinstance(condition, ast.BoolOp):
+        sides = [_asked(module, function, side) for side in condition.values]
+        known = [side for side in sides if side is not None]
+        if isinstance(condition.op, ast.And):
+            return known[0] if known else None
+        if len(known) < len(sides):
+            return None
+        return {k: v for side in known for k, v in side[0].items()}, set().union(*(side[1] for side in known))
+    if isinstance(condition, ast.Compare) and len(condition.ops) == 1:
+        operator, other = condition.ops[0], condition.comparators[0]
+        if isinstance(operator, ast.IsNot) and isinstance(other, ast.Constant) and other.value is None:
+            condition = condition.left
+        elif isinstance(operator, ast.In):
+            archs = _strings(module, function, other)
+            return ({}, archs) if archs else None
+    if isinstance(condition, ast.BinOp) and isinstance(condition.op, ast.BitAnd):
+        left, right = condition.left, condition.right
+        archs = _strings(module, function, left) or _strings(module, function, right)
+        return ({}, archs) if archs else None
+    if isinstance(condition, ast.Call) and len(condition.args) == 1 and not condition.keywords:
+        home, _, name = (module.qualify(condition.func) or "").rpartition(".")
+        return ({name: home}, set()) if home else None
+    return None
+
+
+def _strings(module: Module, function: ast.FunctionDef, node: ast.expr) -> set[str]:
+    """The strings of a collection that is written there, or assigned once to a name, in the function or the module."""
+    if isinstance(node, ast.Name):
+        assigned = [n for n in (*ast.walk(function), *module.tree.body) if isinstance(n, (ast.Assign, ast.AnnAssign))]
+        given = [
+            n.value for n in assigned
+            if any(getattr(t, "id", "") == node.id for t in (n.targets if isinstance(n, ast.Assign) else [n.target]))
+        ]  # fmt: skip
+        return _strings(module, function, given[0]) if len(given) == 1 and given[0] is not None else set()
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("frozenset", "set", "tuple") and node.args:
+        return _strings(module, function, node.args[0])
+    elements = node.elts if isinstance(node, (ast.Set, ast.List, ast.Tuple)) else []
+    strings = {e.value for e in elements if isinstance(e, ast.Constant) and isinstance(e.value, str)}
+    return strings if len(strings) == len(elements) else set()
 
 
 def write_binding(facts: BindingFacts) -> bytes:
@@ -214,7 +360,8 @@ def write_binding(facts: BindingFacts) -> bytes:
         "TALKER_KEY": _literal(facts.talker_key),
         "PAYLOAD_FIELDS": _literal(facts.payload_fields),
         "UNPORTED": _literal(facts.unported),
-        "CONSTANTS": _connector_constant(facts),
+        "CONSTANTS": _connector_constant(facts) + _assigned_constant(facts),
+        "ASSIGNED": _ASSIGNED if facts.assigned else "",
         "INFO": _info(facts, names["decoder"]),
         "DECODER": _decoder(facts),
         "CACHED": _cached(facts, names["decoder"]),
@@ -269,6 +416,19 @@ def _connector_constant(facts: BindingFacts) -> str:
     if not facts.connector_archs:
         return ""
     return f'CONNECTED = {_literal(facts.connector_archs)}\n"""Models whose runner has a connector of its own."""\n'
+
+
+_ASSIGNED = """\
+    names = {base.__name__ for base in model.__mro__}
+    asked = asked or next((name for owner, name in ASSIGNED if owner in names), None)
+"""
+
+
+def _assigned_constant(facts: BindingFacts) -> str:
+    if not facts.assigned:
+        return ""
+    rows = "".join(f'    ("{owner}", "{name}"),\n' for owner, name in facts.assigned)
+    return f'ASSIGNED = (\n{rows})\n"""Models that give themselves such a thing when they are built."""\n'
 
 
 def _info(facts: BindingFacts, decoder: str) -> str:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
+from itertools import zip_longest
 from typing import Any
 
-from codemods.carry_prefill_tokens import carry_prefill_tokens, wrappings
-from codemods.choose_runner import REASON, V2Choice, choose_runner
-from omni_migrate.checks.comments import comments_in
+from codemods.carry_prefill_tokens import carried_lines, carry_prefill_tokens, wrappings
+from codemods.choose_runner import REASON, V2Choice, choice_lines, choose_runner
 from omni_migrate.errors import InputError
 from omni_migrate.facts.flow import Refusal
-from omni_migrate.facts.modules import Modules
-from omni_migrate.facts.runners import platform_of
+from omni_migrate.facts.modules import Module, Modules
+from omni_migrate.facts.runners import modules_alias, platform_of
 from omni_migrate.knowledge import read_toml
 from omni_migrate.plan.phases import Phase, Plan
 from omni_migrate.plan.v2_binding import BindingError, binding_path, read_binding, write_binding
-from omni_migrate.plan.wiring import add_import
+from omni_migrate.plan.wiring import add_import, import_lines
+from omni_migrate.plan.workspace import decode
 from omni_migrate.report.findings import Finding, Severity
 from omni_migrate.runners import in_tree_worker
 
@@ -44,7 +44,6 @@ class V2Port:
         self.worker = posixpath.join(package, "worker")
         self.findings: list[Finding] = []
         self.moves: dict[int, list[str]] = {number: [] for number in PHASES}
-        self._original: dict[str, bytes] = {}
 
     def plan(self, numbers: Sequence[int] = tuple(PHASES)) -> Plan:
         """The phases, each computed from what the one before left. Raises InputError; then nothing was planned."""
@@ -86,29 +85,44 @@ class V2Port:
     def refuse_taken(self) -> None:
         """Raises InputError if something else stands where a file of the port is to be."""
         workspace = self.modules.workspace
-        for path, data in {**self.files, binding_path(self.package): self.binding}.items():
-            if workspace.exists(path) and workspace.read(path) != data:
-                raise InputError(
-                    f"{path} is in the way: it is not the file that port-v2 writes there; move it elsewhere first"
-                )
+        wanted = {**self.files, binding_path(self.package): self.binding}
+        taken = [path for path, data in wanted.items() if workspace.exists(path) and workspace.read(path) != data]
+        if not taken:
+            return
+        changed = [path for path in taken if _alike(workspace.read(path), wanted[path])]
+        foreign = next((path for path in taken if path not in changed), None)
+        if foreign is not None:
+            raise InputError(
+                f"{foreign} is in the way: it is not the file that port-v2 writes there; move it elsewhere first"
+            )
+        line = _first_difference(workspace.read(changed[0]), wanted[changed[0]])
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        raise InputError(
+            f"{changed[0]}:{line}{more} is not as port-v2 writes it: it was edited, another version of omni-migrate "
+            f"wrote it, or the tree has changed since; delete it to have it written anew (git rm {' '.join(changed)})"
+        )
+
+    def own_paths(self) -> frozenset[str]:
+        """The files of the port that are there, in this or another version; the binding among them, however it is."""
+        workspace = self.modules.workspace
+        there = ((path, data) for path, data in self.files.items() if workspace.exists(path))
+        found = {path for path, data in there if _alike(workspace.read(path), data)}
+        return frozenset(found | {binding_path(self.package)}) if found else frozenset()
 
     def missing_before(self, number: int) -> str:
         """A file of an earlier phase that is not there, "" if phase `number` can begin."""
         earlier = [path for phase, paths in phase_modules(self.package).items() if phase < number for path in paths]
         return next((path for path in earlier if not self.modules.workspace.exists(path)), "")
 
-    def comments(self) -> frozenset[str]:
-        """Every comment of the files that the port brings."""
-        brought = (*self.files.values(), self.binding)
-        return frozenset(f"# {text}" for data in brought for text, _ in comments_in(data))
-
     def touched(self, path: str, before: bytes) -> list[tuple[int, int]]:
         """The lines of `before` that an edit may change: 1-based, inclusive; (n, n - 1) is the gap before line n."""
-        module = self.modules.get(path)
-        assert module is not None
-        old, new = before.split(b"\n"), self.modules.workspace.read(path).split(b"\n")
-        spans = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-        return [(a + 1, b) for tag, a, b, _, _ in spans if tag != "equal"]
+        names = read_toml("v2_port.toml")
+        module = Module(path, decode(before))
+        spans = carried_lines(module.text, names["names"]["new_request"])
+        for name in module.classes.keys() & names["workers"].keys() if not platform_of(path) else ():
+            chosen = choice_lines(module.text, name, self._choice(names["workers"][name]))
+            spans += [*chosen, import_lines(self._binding, module)] if chosen else []
+        return spans
 
     def _create(self, path: str, data: bytes, number: int) -> None:
         workspace = self.modules.workspace
@@ -144,26 +158,56 @@ class V2Port:
                 elif line := forces_v1(node):
                     self._left(path, line, node.name, _platform_reason(path, node.name))
         for name in sorted(set(workers) - seen):
-            self._left(posixpath.join(self.package, "worker"), 0, name, f"there is no worker {name} to choose V2 in")
+            unread = self.modules.unread_definition(name, self.package)
+            reason = f"there is no worker {name} to choose V2 in{f': {unread}' if unread else ''}"
+            self._left(unread.partition(" ")[0] or self.worker, 0, name, reason)
 
     def _choose_in(self, path: str, name: str, entry: Mapping[str, Any]) -> None:
         module = self.modules.get(path)
         assert module is not None
         for line in self._overridden(name):
             self.findings.append(line)
-        package = module_of(self.worker)
-        transfer = TRANSFER if entry["kv_transfer"] else ""
-        choice = V2Choice(f"{package}.{entry['module']}", entry["runner"], transfer)
+        forced = next(self._forced_elsewhere(module, module.classes[name]), None)
+        if forced is not None:
+            self._left(path, module.classes[name].lineno, name, f"{forced} sets use_v2_model_runner too")
+            return
+        choice = self._choice(entry)
         after = choose_runner(module.text, name, choice)
         if isinstance(after, Refusal):
             self._left(path, after.line, name, after.reason)
             return
         if after == module.text:
             return
-        wanted = [REASON, *([transfer] if transfer else [])]
-        text = add_import(after, f"{package}.binding", wanted, module)
+        wanted = [REASON, *filter(None, [choice.kv_transfer])]
+        text = add_import(after, self._binding, wanted, module)
         self.modules.workspace.write(path, module.file.encode(text))
         self.moves[4].append(f"{path}: {name} chooses {entry['runner']} where vLLM chooses V2")
+
+    def _forced_elsewhere(self, module: Module, node: ast.ClassDef) -> Iterator[str]:
+        """Where a worker's other methods, or its bases in the tree, set what the choice is made by."""
+        pending, seen = [(module, node)], {(module.path, node.name)}
+        while pending:
+            module, node = pending.pop(0)
+            for method in (n for n in node.body if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))):
+                builds = any(_stores(n, "model_runner") for n in ast.walk(method))
+                for found in ast.walk(method):
+                    if _stores(found, "use_v2_model_runner") and not (len(seen) == 1 and builds):
+                        yield f"{module.path}:{getattr(found, 'lineno', 0)} {node.name}.{method.name}"
+            for base in node.bases:
+                home, _, name = modules_alias(self.modules)(module.qualify(base) or "").rpartition(".")
+                for path in (f"{home.replace('.', '/')}.py", f"{home.replace('.', '/')}/__init__.py") if home else ():
+                    other = self.modules.get(path) if self.modules.workspace.exists(path) else None
+                    if other is not None and name in other.classes and (path, name) not in seen:
+                        seen.add((path, name))
+                        pending.append((other, other.classes[name]))
+
+    def _choice(self, entry: Mapping[str, Any]) -> V2Choice:
+        transfer = TRANSFER if entry["kv_transfer"] else ""
+        return V2Choice(f"{module_of(self.worker)}.{entry['module']}", entry["runner"], transfer)
+
+    @property
+    def _binding(self) -> str:
+        return f"{module_of(self.worker)}.binding"
 
     def _overridden(self, name: str) -> Iterator[Finding]:
         """Classes that extend a worker and put another V1 runner into it: V2 would be the GPU's."""
@@ -188,6 +232,10 @@ def _platform_reason(path: str, name: str) -> str:
     return f"{name} forces V1 and is no worker of AR or generation stages that port-v2 knows"
 
 
+def _stores(node: ast.AST, attribute: str) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Store)
+
+
 def forces_v1(node: ast.ClassDef) -> int:
     """The line of a class's `if self.use_v2_model_runner:` that sets it to False; 0 if there is none."""
     for found in ast.walk(node):
@@ -196,6 +244,19 @@ def forces_v1(node: ast.ClassDef) -> int:
                 if isinstance(inner, ast.Assign) and getattr(inner.targets[0], "attr", "") == "use_v2_model_runner":
                     return found.lineno
     return 0
+
+
+def _alike(found: bytes, written: bytes) -> bool:
+    """Whether a file is another state of one that the tool writes: most of its lines are."""
+    lines, own = found.split(b"\n"), set(written.split(b"\n")) - {b""}
+    said = [line for line in lines if line.strip()]
+    return bool(said) and sum(line in own for line in said) * 2 > len(said)
+
+
+def _first_difference(found: bytes, written: bytes) -> int:
+    """The first line, 1-based, in which two files differ."""
+    pairs = zip_longest(found.split(b"\n"), written.split(b"\n"))
+    return next(number for number, (this, that) in enumerate(pairs, start=1) if this != that)
 
 
 def module_of(folder: str) -> str:

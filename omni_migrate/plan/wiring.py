@@ -200,25 +200,34 @@ def add_import(text: str, package: str, names: Sequence[str], module: Module) ->
 
     `text` is the module's with lines added below its imports.
     """
+    (first, last), line = _import(package, names, module)
+    return replace_lines(text, first, last, line, module.file.newline)
+
+
+def import_lines(package: str, module: Module) -> tuple[int, int]:
+    """The lines of a module that `add_import` replaces, or the gap (n, n - 1) before line n that it fills."""
+    return _import(package, (), module)[0]
+
+
+def _import(package: str, names: Sequence[str], module: Module) -> tuple[tuple[int, int], str]:
     code = next((n.lineno for n in module.tree.body if isinstance(n, (ast.ClassDef, ast.FunctionDef))), None)
     top = [n for n in module.tree.body if code is None or n.lineno < code]
     imports = [n for n in top if isinstance(n, (ast.Import, ast.ImportFrom))]
-    newline = module.file.newline
     existing = [n for n in imports if isinstance(n, ast.ImportFrom) and n.module == package and not n.level]
     if existing:
         have = {ast.unparse(alias) for node in existing[:1] for alias in node.names}
         line = f"from {package} import {', '.join(sorted(have | set(names)))}\n"
-        return replace_lines(text, existing[0].lineno, existing[0].end_lineno or 0, line, newline)
+        return (existing[0].lineno, existing[0].end_lineno or 0), line
     own = [
         n for n in imports if isinstance(n, ast.ImportFrom) and (n.module or "").split(".")[0] == package.split(".")[0]
     ]
     line = f"from {package} import {', '.join(sorted(names))}\n"
     for node in own:
         if (node.module or "") > package:
-            return replace_lines(text, node.lineno, node.lineno - 1, line, newline)
+            return (node.lineno, node.lineno - 1), line
     if imports:
         gap = "" if own else "\n"
         last = (own or imports)[-1].end_lineno or 0
-        return replace_lines(text, last + 1, last, gap + line, newline)
+        return (last + 1, last), gap + line
     first = module.tree.body[ast.get_docstring(module.tree, clean=False) is not None]
-    return replace_lines(text, first.lineno, first.lineno - 1, f"{line}\n", newline)
+    return (first.lineno, first.lineno - 1), f"{line}\n"

@@ -8,7 +8,7 @@ from omni_migrate.errors import InputError
 from omni_migrate.progress import Progress, SilentProgress
 from omni_migrate.sources.source import Source as Source
 
-FORMS = "a directory, DIR@REF, a wheel, a source archive, installed:NAME, or a requirement such as vllm-omni==0.30.0"
+FORMS = "a directory, DIR@REF, a wheel, a source archive, installed:NAME, or a requirement such as {}==0.30.0"
 
 
 def resolve(spec: str | None, *, cwd: Path, progress: Progress | None = None, package: str = "vllm_omni") -> Source:
@@ -41,7 +41,9 @@ def resolve(spec: str | None, *, cwd: Path, progress: Progress | None = None, pa
             return from_ref(spec, folder, ref, package)
     requirement = _requirement(spec)
     if requirement is None:
-        raise InputError(f"{spec}: no such file or directory (looked in {cwd}); give {FORMS}")
+        raise InputError(
+            f"{spec}: no such file or directory (looked in {cwd}); give {FORMS.format(package.replace('_', '-'))}"
+        )
 
     from omni_migrate.sources.requirement import from_requirement
 

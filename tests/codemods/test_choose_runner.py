@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
+import re
 import textwrap
 
 import pytest
@@ -145,20 +145,23 @@ LINES = st.lists(
     before=LINES,
     after=LINES,
     crlf=st.booleans(),
+    unit=st.sampled_from(["    ", "\t", "  "]),
     receiver=st.sampled_from(["self", "this"]),
     final=st.booleans(),
 )
-def test_any_worker_keeps_its_other_lines_and_changes_once(guarded, before, after, crlf, receiver, final):
-    """Comments, line ends and every line outside the edit stay; the result parses; a second run changes nothing."""
+def test_any_worker_keeps_its_other_lines_and_changes_once(guarded, before, after, crlf, unit, receiver, final):
+    """Comments, line ends, indentation and every line outside the edit stay; a second run changes nothing."""
     body = "\n".join(
         [*before, *(GUARD.splitlines() if guarded else []), "        # build",
          "        self.model_runner = A(self.vllm_config, self.device)", *after]
     )  # fmt: skip
     text = worker(body + ("\n" if final else "")).replace("self", receiver)
+    text = re.sub(r"^( {4})+", lambda margin: unit * (len(margin[0]) // 4), text, flags=re.MULTILINE)
     text = text.replace("\n", "\r\n") if crlf else text
     result = choose_runner(text, "ARWorker", CHOICE)
     assert isinstance(result, str)
-    ast.parse(result)
+    compile(result, "worker.py", "exec")
+    assert not [line for line in result.splitlines() if re.match(r" +", line) and unit == "\t"]
     assert choose_runner(result, "ARWorker", CHOICE) == result
     assert sorted(line.partition("#")[2] for line in result.splitlines() if "#" in line) == sorted(
         line.partition("#")[2] for line in text.splitlines() if "#" in line

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from codemods.carry_prefill_tokens import carry_prefill_tokens
 from omni_migrate.checks.names import names
 from omni_migrate.checks.parses import parses
 from omni_migrate.checks.untouched import untouched
-from omni_migrate.errors import InputError
+from omni_migrate.errors import InputError, VerificationError
 from omni_migrate.facts.modules import Modules
+from omni_migrate.plan import v2_port
 from omni_migrate.plan.v2_binding import needed_names
 from omni_migrate.plan.v2_port import PHASES, V2Port
 from omni_migrate.plan.workspace import Workspace
@@ -83,6 +86,12 @@ def port(root):
 def planned(root):
     ported, workspace = port(root)
     return ported.plan(), ported, workspace
+
+
+def write(root, plan) -> None:
+    for change in plan.net_changes():
+        (root / change.path).parent.mkdir(parents=True, exist_ok=True)
+        (root / change.path).write_bytes(change.after)
 
 
 def binding_of(root) -> dict[str, object]:
@@ -157,6 +166,101 @@ def test_the_binding_follows_the_tree(tree, path, old, new, expected):
     assert expected in binding_of(tree(files={**TREE, path: TREE[path].replace(old, new)}))["source"]
 
 
+IMPORT = "from vllm_omni.worker.connectors import sends_payloads\n"
+DREAMS = 'hasattr(self.model, "dreams")'
+OUTPUT = "return OmniModelRunnerOutput(req_ids=[], pooler_output=payloads, multimodal_outputs=None)"
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        [(IMPORT, f"{IMPORT}from vllm_omni.outputs import OmniModelRunnerOutput as Given\n"),
+         ("return OmniModelRunnerOutput(", "return Given(")],
+        [("return OmniModelRunnerOutput(", "return outputs.OmniModelRunnerOutput(")],
+        [(OUTPUT, "made = OmniModelRunnerOutput(req_ids=[])\n        made.pooler_output = payloads")],
+        [(IMPORT, IMPORT.replace("payloads\n", "payloads as sends\n")), ("or sends_payloads(", "or sends(")],
+        [(IMPORT, "import vllm_omni.worker.connectors as connectors\n"), ("or sends_", "or connectors.sends_")],
+        [("if self.config.arch in ARCHS or sends", "if (self.archs & ARCHS) or self.ready and sends")],
+        [(IMPORT, f'{IMPORT}ARCHS = frozenset({{"ArchA", "ArchB"}})\n'), ('        ARCHS = {"ArchB", "ArchA"}\n', "")],
+        [("        if self.config", "        self._connect()\n\n    def _connect(self):\n        if self.config"),
+         ('        ARCHS = {"ArchB", "ArchA"}\n', ""), (IMPORT, f'{IMPORT}ARCHS = {{"ArchB", "ArchA"}}\n')],
+        [(DREAMS, "hasattr(self.model, 'dreams')")],
+        [(DREAMS, 'hasattr(held, "dreams")'),
+         ("    def talk(self):\n", "    def talk(self):\n        held = self.model\n")],
+        [(DREAMS, "hasattr(self.model, NAME)"), (IMPORT, f'{IMPORT}NAME = "dreams"\n')],
+        [(DREAMS, 'hasattr(getattr(self, "model", None), "dreams")')],
+        [(DREAMS, 'self._asks("dreams")'),
+         ("    def talk(self):\n", "    def _asks(self, name):\n        return getattr(self.model, name, 0)\n\n"
+          "    def talk(self):\n")],
+        [('"talker_mtp_output_key", ("codes", "audio")', "KEY, CODES"),
+         (IMPORT, f'{IMPORT}KEY = "talker_mtp_output_key"\nCODES = ("codes", "audio")\n')],
+        [("    def talk(self):\n", '    def talk(self):\n        """Not self.mtp."""  # nor self.mtp\n')],
+    ],
+)  # fmt: skip
+def test_the_binding_does_not_hang_on_how_the_runners_are_written(tree, edits):
+    path = f"{WORKER}/runner.py"
+    text = TREE[path]
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    expected = binding_of(tree("as_it_was", TREE))["source"]
+    assert binding_of(tree("rewritten", {**TREE, path: text}))["source"] == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("OmniModelRunnerOutput(req_ids=[], ", "OmniModelRunnerOutput(**more, ", "runner.py:14 does not say by name"),
+        (
+            "if self.config.arch in ARCHS or",
+            "if self.odd or",
+            "runner.py:7 sets up a connector of the runner's own on a",
+        ),
+        ("if self.config.arch in ARCHS or sends_payloads(self.model_config):", "if True:", "runner.py:7 sets up"),
+        ('("codes", "audio"))', "default_key())", "runner.py:10 has a default of talker_mtp_output_key"),
+        (
+            "self.talker_mtp,",
+            'getattr(self.model, "talker_mtp_output_key", "other"), self.talker_mtp,',
+            "runner.py:10, vllm_omni/worker/runner.py:11 have different defaults",
+        ),
+        (
+            "self.model.get_kv_transfer_metadata(req_id)",
+            'getattr(self.model, "get_kv_transfer_metadata")(req_id)',
+            "ask a model for get_kv_transfer_metadata in a way that is not known",
+        ),
+    ],
+)
+def test_what_the_runners_do_in_a_way_that_is_not_known_is_refused_with_its_line(tree, old, new, said):
+    path = f"{WORKER}/runner.py"
+    assert old in TREE[path]
+    with pytest.raises(InputError, match=re.escape(said)):
+        planned(tree(files={**TREE, path: TREE[path].replace(old, new)}))
+
+
+def test_a_helper_in_the_runner_s_base_outside_of_worker_is_read_too(tree):
+    base = "from vllm.v1.worker.gpu_model_runner import GPUModelRunner\n\n\nclass Base(GPUModelRunner):\n"
+    base += '    def _nightly(self):\n        return getattr(self.model, "nightmares", None)\n'
+    runner = "from vllm_omni.base import Base\n" + TREE[f"{WORKER}/runner.py"].replace(
+        "OmniRunner:", "OmniRunner(Base):"
+    )
+    files = {**TREE, "vllm_omni/base.py": base, f"{WORKER}/runner.py": runner}
+    assert binding_of(tree(files=files))["UNPORTED"] == ("dreams", "nightmares")
+
+
+def test_what_an_adapter_asks_the_runner_s_model_is_read_too(tree):
+    adapter = "class DreamAdapter:\n    def wake(self, runner):\n        held = runner.model\n"
+    adapter += '        return hasattr(held, "wakes"), getattr(getattr(runner, "model", None), "sleeps", None)\n'
+    files = {**TREE, f"{WORKER}/adapters/dream.py": adapter}
+    assert binding_of(tree(files=files))["UNPORTED"] == ("dreams", "sleeps", "wakes")
+
+
+def test_a_model_that_gives_itself_what_v2_lacks_is_named(tree):
+    model = "class Dreamer:\n    def __init__(self):\n        self.dreams = True\n\n\n"
+    model += "class Awake:\n    def __init__(self):\n        self.dreams = False\n"
+    found = binding_of(tree(files={**TREE, "vllm_omni/model_executor/models/dreamer.py": model}))
+    assert found["ASSIGNED"] == (("Dreamer", "dreams"),)
+
+
 def test_a_tree_without_a_decoder_gets_one_for_its_entries(tree):
     entry = "class AdditionalInformationEntry:\n    tensor_data: bytes\n    list_data: list\n"
     source = binding_of(tree(files={**TREE, "vllm_omni/wire.py": entry}))["source"]
@@ -181,7 +285,7 @@ def test_what_the_binding_needs_and_the_tree_lacks_is_said_in_one_line(tree, mis
 
 
 def test_a_name_that_is_defined_twice_is_not_guessed(tree):
-    with pytest.raises(InputError, match=r"OmniOutput is defined in vllm_omni.other, vllm_omni.templates"):
+    with pytest.raises(InputError, match=r"OmniOutput is defined in vllm_omni/other.py:1, vllm_omni/templates.py:1;"):
         planned(tree(files={**TREE, "vllm_omni/other.py": TREE["vllm_omni/templates.py"]}))
 
 
@@ -192,6 +296,27 @@ def test_a_file_in_the_way_is_refused_and_nothing_is_planned(tree, path):
     with pytest.raises(InputError, match=f"^{WORKER}/{path} is in the way: .*; move it elsewhere first$"):
         ported.plan()
     assert workspace.changes_since({}) == ()
+
+
+@pytest.mark.parametrize(
+    ("edited", "more"),
+    [({"step.py": b"# more\n"}, ""), ({"hooks.py": b"x = 1\n", "binding.py": b"y = 1\n"}, " and 1 more")],
+)
+def test_a_file_of_the_port_that_was_edited_is_named_with_its_line_and_what_to_do(tree, edited, more):
+    root = tree(files=TREE)
+    plan, ported, _ = planned(root)
+    write(root, plan)
+    for name, addition in edited.items():
+        with (root / WORKER / name).open("ab") as file:
+            file.write(addition)
+    first = next(iter(edited))
+    line = ported.files[f"{WORKER}/{first}"].count(b"\n") + 1
+    paths = " ".join(f"{WORKER}/{name}" for name in edited)
+    with pytest.raises(InputError) as raised:
+        planned(root)
+    assert str(raised.value).startswith(f"{WORKER}/{first}:{line}{more} is not as port-v2 writes it: ")
+    assert f"(git rm {paths})" in str(raised.value)
+    assert set(edited) <= {path.removeprefix(f"{WORKER}/") for path in port(root)[0].own_paths()}
 
 
 def test_the_result_parses_has_every_name_and_leaves_other_lines(tree):
@@ -205,11 +330,39 @@ def test_the_result_parses_has_every_name_and_leaves_other_lines(tree):
             assert untouched(change.path, change.before, change.after, ported.touched(change.path, change.before)) == []
 
 
+def test_the_lines_that_may_differ_are_those_of_the_planned_edits(tree):
+    root = tree(files=TREE)
+    _, ported, _ = planned(root)
+    touched = {path: ported.touched(path, text.encode()) for path, text in TREE.items()}
+    lines = WORKERS.splitlines()
+    guard, warning, built = (
+        1 + i for i, line in enumerate(lines) if "if self" in line or "V1." in line or "= Om" in line
+    )
+    place = lines.index("from vllm_omni.worker.runner import OmniRunner") + 1
+    chosen = [(place, place - 1), (guard, guard), (warning, warning), (built, built)]
+    lora = TREE["vllm_omni/sched.py"].splitlines().index("        lora_request=nr.lora_request,") + 1
+    assert {path: sorted(spans) for path, spans in touched.items() if spans} == {
+        f"{WORKER}/gpu_ar_worker.py": chosen,
+        f"{WORKER}/gpu_generation_worker.py": chosen,
+        "vllm_omni/sched.py": [(lora, lora)],
+    }
+
+
+@pytest.mark.parametrize("path", [f"{WORKER}/gpu_ar_worker.py", "vllm_omni/sched.py"])
+def test_a_stray_change_of_any_other_line_is_seen(tree, path):
+    _, ported, workspace = planned(tree(files=TREE))
+    before, after = TREE[path].encode(), workspace.read(path)
+    touched = ported.touched(path, before)
+    free = {line for first, last in touched for line in range(first, last + 1)}
+    for number, line in enumerate(before.split(b"\n"), start=1):
+        if line and number not in free:
+            assert after.count(line) >= 1
+            assert untouched(path, before, after.replace(line, line + b" "), touched) != [], line
+
+
 def test_a_second_run_plans_nothing(tree):
     root = tree(files=TREE)
-    for change in planned(root)[0].net_changes():
-        (root / change.path).parent.mkdir(parents=True, exist_ok=True)
-        (root / change.path).write_bytes(change.after)
+    write(root, planned(root)[0])
     plan, ported, _ = planned(root)
     assert plan.net_changes() == ()
     assert [finding.symbol for finding in ported.findings] == ["XPUARWorker"]
@@ -246,10 +399,57 @@ def test_a_worker_of_an_unknown_shape_stays_and_is_said(tree):
     assert workspace.read(path) == odd.encode()
 
 
+GUARDED = WORKERS.format(name="GPUARWorker").replace("(Base)", "(ForcesV1)")
+UNGUARDED = "\n".join(line for i, line in enumerate(GUARDED.splitlines()) if i not in (11, 12, 13)) + "\n"
+FORCES = "class ForcesV1:\n    def __init__(self):\n        self.use_v2_model_runner = False\n"
+
+
+@pytest.mark.parametrize("worker", [GUARDED, UNGUARDED])
+def test_a_worker_whose_base_in_another_file_forces_v1_stays_and_is_said(tree, worker):
+    path = f"{WORKER}/gpu_ar_worker.py"
+    worker = "from vllm_omni.mixins import ForcesV1\n" + worker
+    more = {"vllm_omni/mixins/__init__.py": "from .forced import ForcesV1\n", "vllm_omni/mixins/forced.py": FORCES}
+    _, ported, workspace = planned(tree(files={**TREE, **more, path: worker}))
+    finding = next(finding for finding in ported.findings if finding.symbol == "GPUARWorker")
+    assert "vllm_omni/mixins/forced.py:3 ForcesV1.__init__ sets use_v2_model_runner too" in finding.message
+    assert workspace.read(path) == worker.encode()
+
+
+def test_a_worker_that_forces_v1_in_another_method_stays_and_is_said(tree):
+    path = f"{WORKER}/gpu_ar_worker.py"
+    worker = UNGUARDED + "\n    def load_model(self):\n        self.use_v2_model_runner = False\n"
+    _, ported, workspace = planned(tree(files={**TREE, path: worker}))
+    finding = next(finding for finding in ported.findings if finding.symbol == "GPUARWorker")
+    assert "GPUARWorker.load_model sets use_v2_model_runner too" in finding.message
+    assert workspace.read(path) == worker.encode()
+
+
 def test_a_worker_that_is_not_there_is_said(tree):
     files = {path: text for path, text in TREE.items() if "generation" not in path}
     _, ported, _ = planned(tree(files=files))
     assert "there is no worker GPUGenerationWorker" in " ".join(finding.message for finding in ported.findings)
+
+
+BROKEN = "def (\n"
+
+
+@pytest.mark.parametrize(
+    ("addition", "skip", "why"),
+    [(BROKEN, (), r"cannot be parsed: .*"), ("", ("vllm_omni/sched.py",), "is listed under `skip`")],
+)
+def test_where_the_binding_needs_a_file_that_is_not_read_the_file_is_named(tree, addition, skip, why):
+    root = tree(files={**TREE, "vllm_omni/sched.py": TREE["vllm_omni/sched.py"] + addition})
+    said = rf"^no V2 port: OmniNewRequestData is defined in no module that is read: vllm_omni/sched.py {why};"
+    with pytest.raises(InputError, match=said):
+        V2Port(Modules(Workspace(root), skip), "vllm_omni").plan()
+
+
+def test_a_worker_whose_file_is_skipped_is_said_with_its_file(tree):
+    path = f"{WORKER}/gpu_ar_worker.py"
+    ported = V2Port(Modules(Workspace(tree(files=TREE)), (path,)), "vllm_omni")
+    ported.plan()
+    finding = next(finding for finding in ported.findings if finding.symbol == "GPUARWorker")
+    assert (finding.path, finding.message.partition(": ")[2]) == (path, f"{path} is listed under `skip`")
 
 
 def test_a_subclass_with_a_runner_of_its_own_is_said(tree):
@@ -345,3 +545,39 @@ def test_the_written_reason_names_what_v2_does_not_do(tree, monkeypatch, config,
         )
     )
     assert reason is None if said is None else said in reason
+
+
+def verified(root) -> None:
+    """Plans the port of a tree and holds it to the command's checks."""
+    from omni_migrate.port_v2 import _Found
+    from omni_migrate.request import PortRequest
+    from omni_migrate.sources import resolve
+
+    found = _Found(PortRequest(source=str(root), cwd=root), resolve(str(root), cwd=root))
+    own = V2Port(found.modules, "vllm_omni")
+    found.verify(found.plan(own), own)
+
+
+RUNNERS = {
+    f"{WORKER}/runner.py": "from vllm.v1.worker.gpu_model_runner import GPUModelRunner\n"
+    + TREE[f"{WORKER}/runner.py"].replace("class OmniRunner:", "class OmniRunner(GPUModelRunner):")
+}
+
+
+@pytest.mark.parametrize(
+    ("stray", "rule"),
+    [
+        (lambda text: text.replace("prompt_embeds=embeds", "prompt_embeds=None"), "check-untouched"),
+        (lambda text: text.replace("# as they are\n", "\n"), "check-comments"),
+        (lambda text: text.replace("prefill_token_ids=", "prefill_token_ids =  # for V2\n"), "check-comments"),
+    ],
+)
+def test_a_codemod_that_changes_more_than_was_planned_is_caught(tree, monkeypatch, stray, rule):
+    files = {**TREE, **RUNNERS}
+    files["vllm_omni/sched.py"] = TREE["vllm_omni/sched.py"].replace(
+        "lora_request,\n", "lora_request,  # as they are\n"
+    )
+    verified(tree("well", files))
+    monkeypatch.setattr(v2_port, "carry_prefill_tokens", lambda *a: stray(carry_prefill_tokens(*a)))
+    with pytest.raises(VerificationError, match=f"{rule}: vllm_omni/sched.py:"):
+        verified(tree("ill", files))

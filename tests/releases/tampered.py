@@ -186,6 +186,16 @@ def rename_everywhere(root: Path, names: dict[str, str]) -> None:
             file.write_bytes(changed.encode())
 
 
+def rename_word(root: Path, path: str, name: str, alias: str) -> None:
+    """An import of a name gets an alias, and the module uses that."""
+
+    def change(text: str) -> str:
+        used = re.sub(rf"\b{name}\b", alias, text)
+        return re.sub(rf"(\bimport\b[^()\n]*?)\b{alias}\b", rf"\g<1>{name} as {alias}", used, count=1)
+
+    edit(root, path, change)
+
+
 def move_module(root: Path, old: str, new: str) -> None:
     """A module under another name, the imports of it mended."""
     (root / new).parent.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import tampered
 
 from omni_migrate.checks.names import names
 from omni_migrate.checks.parses import parses
@@ -35,6 +36,7 @@ ADDED = (
     "hook_adapters/mrope.py", "hook_adapters/qwen3_talker.py", "hook_adapters/registry.py", "hooks.py", "host_copy.py",
     "kv_transfer.py", "request_store.py", "step.py",
 )  # fmt: skip
+RUNNER_CLASSES = ("OmniGPUModelRunner", "GPUARModelRunner", "GPUGenerationModelRunner")
 CODES, LATER_CODES = "code_predictor_codes", ("codes", "audio")
 
 
@@ -60,8 +62,8 @@ FACTS = {
     "0.20.0": Facts(LATER_CODES, OLD, 5, 0, True, 0),
     "0.22.0": Facts(LATER_CODES, OLD, 4, 8, True, 0),
     "0.24.0": Facts(LATER_CODES, NEW, 7, 10, True, 0),
-    "0.26.0": Facts(LATER_CODES, NEW, 7, 14, True, 2),
-    "0.28.0": Facts(LATER_CODES, NEW, 9, 0, False, 2),
+    "0.26.0": Facts(LATER_CODES, NEW, 8, 14, True, 2),
+    "0.28.0": Facts(LATER_CODES, NEW, 12, 0, False, 2),
 }
 
 
@@ -99,6 +101,34 @@ def test_the_binding(ported):
     assert found["TALKER_MTP_NAMES"] == ("talker_mtp",)
     assert (found["TALKER_MTP_OUTPUT_KEY"], found["PAYLOAD_FIELDS"]) == (facts.codes, facts.payloads)
     assert (len(found["UNPORTED"]), len(found.get("CONNECTED", ()))) == (facts.unported, facts.connected)
+
+
+def test_models_that_give_themselves_what_v2_lacks_are_named(ported):
+    release, port, _ = ported
+    found = {
+        node.targets[0].id: ast.literal_eval(node.value)
+        for node in ast.parse(port.binding).body
+        if isinstance(node, ast.Assign)
+    }
+    sampler = ("MiniCPMO45OmniForConditionalGeneration", "prefer_model_sampler")
+    assert (sampler in found.get("ASSIGNED", ())) is (release in ("0.26.0", "0.28.0"))
+    assert ("prepare_duplex_sampling" in found["UNPORTED"]) is (release in ("0.26.0", "0.28.0"))
+
+
+@pytest.mark.parametrize("release", ["0.20.0", "0.26.0", "0.28.0"])
+def test_the_binding_of_a_tree_with_other_locals_another_order_and_another_layout_is_the_same(release, tmp_path):
+    published = resolve(f"vllm-omni=={release}", cwd=Path.cwd()).root
+    root = tampered.copied(published, tmp_path / "tree")
+    for path in tampered.RUNNERS:
+        (name,) = [n for n in tampered.classes(tampered.read(root, path)) if n in RUNNER_CLASSES]
+        tampered.edit(root, path, tampered.rename_locals(name))
+        tampered.edit(root, path, tampered.reverse_methods(name))
+    tampered.rename_word(root, tampered.AR, "OmniModelRunnerOutput", "Given")
+    tampered.move_module(root, tampered.RUNNER, "vllm_omni/shared/base_runner.py")
+    assert (
+        V2Port(Modules(Workspace(root)), "vllm_omni").binding
+        == V2Port(Modules(Workspace(published)), "vllm_omni").binding
+    )
 
 
 def test_only_a_platform_s_forced_v1_is_left(ported):
@@ -161,7 +191,7 @@ def _content(root: Path) -> dict[str, bytes]:
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
 
 
-@pytest.mark.parametrize("release", ["0.16.0", "0.24.0", "0.28.0"])
+@pytest.mark.parametrize("release", ["0.16.0", "0.24.0", "0.26.0", "0.28.0"])
 def test_in_either_order_with_extract_adapters_the_tree_is_the_same(release, tmp_path):
     published = resolve(f"vllm-omni=={release}", cwd=Path.cwd()).root
     first = _content(_port(_extract(published, tmp_path / "x"), tmp_path / "xp"))
