@@ -64,7 +64,7 @@ def _run(request: AuditRequest) -> Report:
         raise InputError(f"{path} {reason}: it may have a runner of the platform, so nothing is written; {_SKIP_HINT}")
     plan = audit.plan()
     audit.verify(plan)
-    written = write_plan(request, source, plan) if writes and plan.net_changes() else ""
+    written = write_plan(request, source, plan) if writes else ""
     return audit.report(plan, written)
 
 

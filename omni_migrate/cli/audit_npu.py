@@ -63,7 +63,7 @@ def audit_npu(
 
     Nothing is written without --write, --fix-markers or --mark.
     """
-    refuse_contradictions(dry_run=dry_run, check=check, output=output, branch=branch)
+    refuse_contradictions(dry_run=dry_run, check=check, list_sites=False, output=output, branch=branch)
 
     from omni_migrate.audit_npu import run
     from omni_migrate.progress import TerminalProgress
