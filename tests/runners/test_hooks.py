@@ -101,6 +101,15 @@ def test_a_position_whose_draft_was_rejected_is_prepared_anew(make_hooks):
     assert again.fed[:, 0].tolist() == [10, 11, 12, 13, 50, 161]
 
 
+def test_what_a_draft_was_fed_is_not_fed_again_after_a_preemption(make_hooks):
+    hooks = make_hooks(Talker())
+    prefill(hooks, "a")
+    step(hooks, [("a", 3, 4, 4)], ids=[50, 51, 52], drafts={"a": [51, 52]})
+    again = step(hooks, [("a", 6, 0, 4)], ids=[10, 11, 12, 13, 50, 61], preempted=["a"], resumed=["a"])
+    assert hooks.model.calls[-1]["ids"] == [61]
+    assert again.fed[:, 0].tolist() == [10, 11, 12, 13, 50, 161]
+
+
 def test_what_would_go_wrong_in_silence_is_refused_by_name(make_hooks):
     with pytest.raises(ValueError, match="Talker has a talker MTP, whose feedback cannot cross pipeline ranks"):
         make_hooks(Talker(), parallel_config=SimpleNamespace(pipeline_parallel_size=2))
