@@ -91,6 +91,7 @@ class OmniHooks:
         self._make_output = getattr(model, "make_omni_output", None)
         self._drafts: dict[str, list[int]] = {}
         self._copy_stream: Any = None
+        self._context: Any = None
         compilation = getattr(vllm_config, "compilation_config", None)
         self.mtp_capacity = max(max_num_reqs, getattr(compilation, "max_cudagraph_capture_size", None) or 0)
 
@@ -150,7 +151,11 @@ class OmniHooks:
         """vLLM's forward context for a call beside the main forward."""
         create, override, descriptor, full = _forward_context_parts()
         if not graph:
-            return override(create(None, self.vllm_config))
+            if self._context is None:
+                self._context = create(None, self.vllm_config)
+                self._fresh_context = dict(vars(self._context))
+            vars(self._context).update(self._fresh_context)  # layers may count their calls in it
+            return override(self._context)
         batch = descriptor(num_tokens=num_tokens)
         return override(create(None, self.vllm_config, cudagraph_runtime_mode=full, batch_descriptor=batch))
 

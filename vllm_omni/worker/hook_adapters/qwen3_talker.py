@@ -83,7 +83,13 @@ class Qwen3TalkerAdapter(DefaultModelRunnerAdapter):
         """The inputs of `n` rows; in buffers that keep their place only if graphs read them."""
         parts = (batch.ids, batch.embeds, batch.last_hidden, batch.text_step)
         if not self.graph_sizes:
-            return [torch.cat(part).to(buffer) for part, buffer in zip(parts, self.buffers, strict=True)]
+            gathered = [torch.cat(part) for part in parts]
+            if all(
+                part.dtype is buffer.dtype and part.device == buffer.device
+                for part, buffer in zip(gathered, self.buffers, strict=True)
+            ):
+                return gathered
+            return [part.to(buffer) for part, buffer in zip(gathered, self.buffers, strict=True)]
         for part, buffer in zip(parts, self.buffers, strict=True):
             torch.cat(part, out=buffer[:n])
         return self.buffers
@@ -153,9 +159,10 @@ class Qwen3TalkerAdapter(DefaultModelRunnerAdapter):
     def _store(self, runner: AdapterHost, rows: list[Row], codes: torch.Tensor) -> None:
         key = self.output_key
         codes = codes.detach().clone() if runner.store.is_resident(key) else codes.detach().to("cpu")
-        for row, code in zip(rows, codes.split(1), strict=True):
-            info = runner.store[row.req_id].info
-            if isinstance(key, tuple):
+        nested, store = isinstance(key, tuple), runner.store
+        for row, code in zip(rows, codes.unsafe_split(1), strict=True):
+            info = store[row.req_id].info
+            if nested:
                 info.setdefault(key[0], {})[key[1]] = code
             else:
                 info[key] = code
