@@ -206,11 +206,12 @@ class _Audit:
     def _catalogue(self) -> Iterator[str]:
         self._look_again()
         known = self._read_catalogue()
-        text = catalogues.write_catalogue(catalogues.updated(known, self.blocks.blocks))
+        if known is not None and catalogues.is_current(known, self.blocks.blocks):
+            return
         workspace, path = self.modules.workspace, self.catalogue_path
-        if not workspace.exists(path) or workspace.read(path) != text.encode("utf-8"):
-            workspace.write(path, text.encode("utf-8"))
-            yield path
+        text = catalogues.write_catalogue(catalogues.updated(known, self.blocks.blocks))
+        workspace.write(path, catalogues.encoded(text, workspace.read(path) if known is not None else b""))
+        yield path
 
     def _look_again(self) -> None:
         """Find blocks and lines anew: an earlier phase may have changed the files."""
@@ -220,23 +221,33 @@ class _Audit:
         self.bases = self._bases()
 
     def _catalogue_path(self) -> str:
-        if self.request.catalogue is not None:
-            root = self.source.root.resolve()
-            file = (root / self.request.catalogue).resolve()
-            if not file.is_relative_to(root):
-                raise InputError(f"--catalogue {self.request.catalogue}: must be a file below the tree's root")
-            return file.relative_to(root).as_posix()
+        root = self.source.root.resolve()
+        asked = self.request.catalogue
         names = {block.class_name for block in self.blocks.blocks}
-        return catalogues.find_catalogue(self.source.root, names) or catalogues.DEFAULT_PATH
+        path = asked or catalogues.find_catalogue(self.source.root, names) or catalogues.DEFAULT_PATH
+        file = (root / path).resolve()
+        name = f"--catalogue {asked}" if asked else str(path)
+        if not file.is_relative_to(root) or file == root:
+            raise InputError(f"{name}: must be a file below the tree's root; it leads to {file}")
+        if file.is_dir() or file.suffix != ".md":
+            raise InputError(f"{name}: must be a Markdown file, .md")
+        if above := next((parent for parent in file.parents if parent.is_file()), None):
+            raise InputError(f"{name}: {above.relative_to(root)} is a file, so nothing can be below it")
+        return file.relative_to(root).as_posix()
 
     def _read_catalogue(self) -> catalogues.Catalogue | None:
-        workspace = self.modules.workspace
-        if not workspace.exists(self.catalogue_path):
+        workspace, path = self.modules.workspace, self.catalogue_path
+        if not workspace.exists(path):
             return None
         try:
-            return catalogues.read_catalogue(workspace.read(self.catalogue_path).decode("utf-8"))
+            text = workspace.read(path).decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise InputError(f"{self.catalogue_path}: is not UTF-8; save it as UTF-8") from error
+            raise InputError(f"{path}: is not UTF-8; save it as UTF-8") from error
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+        if line := catalogues.unclosed_fence(text):
+            raise InputError(f"{path}:{line}: nothing closes this fence, so all below it is code; close it")
+        return catalogues.read_catalogue(text, {block.class_name for block in self.blocks.blocks})
 
     def verify(self, plan: Plan) -> None:
         """Nothing but comments may change in code, and the same again must change nothing. Raises VerificationError."""
@@ -264,8 +275,7 @@ class _Audit:
         if self.bases:
             findings += [*line_findings(self.lines), *copy_findings(self.overrides), *self._missed()]
         if comparison is not None:
-            text = self.modules.workspace.read(self.catalogue_path).decode("utf-8")
-            findings += comparison.findings(self.catalogue_path, text)
+            findings += comparison.findings(self.catalogue_path)
         elif self.request.check:
             hint = "audit-npu --write makes it"
             findings.append(

@@ -40,6 +40,9 @@ def refused(done, *said):
             ["{tree}", "--write", "--catalogue", "{other}/../x.md", "--dry-run"],
             ["--catalogue", "below the tree's root"],
         ),
+        (["{tree}", "--catalogue", "vllm_omni"], ["--catalogue vllm_omni", "a Markdown file"]),
+        (["{tree}", "--catalogue", "vllm_omni/__init__.py"], ["--catalogue vllm_omni/__init__.py", "a Markdown file"]),
+        (["{tree}", "--catalogue", "vllm_omni/__init__.py/x.md"], ["vllm_omni/__init__.py is a file"]),
         (["{tree}", "--check", "--branch", "b"], ["--check and --branch exclude each other"]),
     ],
 )
@@ -83,3 +86,43 @@ def test_a_runner_that_does_not_parse_is_named_and_nothing_is_written(cli, check
     assert done.returncode == 0 and "npu_ar_model_runner.py: error unreadable-file" in done.stdout
     refused(cli("audit-npu", "--write", cwd=root), "npu_ar_model_runner.py", "nothing is written")
     assert git(root, "status", "--porcelain") == ""
+
+
+def test_a_catalogue_keeps_its_line_ends_and_what_is_current_is_left_alone(cli, checkout, git):
+    root = checkout("omni", TREE)
+    page = root / "docs" / "npu-omni-blocks.md"
+    assert cli("audit-npu", "--write", cwd=root).returncode == 0
+    people = page.read_text().replace("Location:", "Why:\n\n\n- because\n\nLocation:", 1)
+    page.write_bytes(people.replace("\n", "\r\n").encode())
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "catalogue")
+    assert cli("audit-npu", "--write", cwd=root).returncode == 0
+    assert git(root, "status", "--porcelain") == ""
+    page.write_bytes(page.read_bytes().replace(b"make_talker()", b"make()"))
+    assert cli("audit-npu", "--check", "--allow-dirty", cwd=root).returncode == 1
+    assert cli("audit-npu", "--write", "--allow-dirty", cwd=root).returncode == 0
+    assert page.read_bytes().count(b"\r\n") == page.read_bytes().count(b"\n")
+    assert b"- because\r\n" in page.read_bytes()
+    assert cli("audit-npu", "--check", "--allow-dirty", cwd=root).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"## OmniNPUModelRunner \xff\n", "is not UTF-8"),
+        (b"## OmniNPUModelRunner\n\n```bash\nmake\n\n### load_model - Load\n", "mine.md:3: nothing closes this fence"),
+    ],
+)
+def test_a_catalogue_that_cannot_be_read_is_left_alone(cli, checkout, git, text, said):
+    root = checkout("omni", TREE)
+    (root / "mine.md").write_bytes(text)
+    refused(cli("audit-npu", "--write", "--allow-dirty", "--catalogue", "mine.md", cwd=root), said)
+    assert (root / "mine.md").read_bytes() == text
+
+
+def test_a_catalogue_is_not_written_through_a_link_out_of_the_tree(cli, checkout, tmp_path):
+    root = checkout("omni", TREE)
+    (tmp_path / "elsewhere").mkdir()
+    (root / "docs").symlink_to(tmp_path / "elsewhere")
+    refused(cli("audit-npu", "--write", "--allow-dirty", cwd=root), "docs/npu-omni-blocks.md", "below the tree's root")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
