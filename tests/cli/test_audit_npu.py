@@ -43,6 +43,7 @@ def refused(done, *said):
         (["{tree}", "--catalogue", "vllm_omni"], ["--catalogue vllm_omni", "a Markdown file"]),
         (["{tree}", "--catalogue", "vllm_omni/__init__.py"], ["--catalogue vllm_omni/__init__.py", "a Markdown file"]),
         (["{tree}", "--catalogue", "vllm_omni/__init__.py/x.md"], ["vllm_omni/__init__.py is a file"]),
+        (["{tree}", "--branch", "b"], ["--branch", "nothing to commit", "--write"]),
         (["{tree}", "--check", "--branch", "b"], ["--check and --branch exclude each other"]),
     ],
 )
@@ -126,3 +127,29 @@ def test_a_catalogue_is_not_written_through_a_link_out_of_the_tree(cli, checkout
     (root / "docs").symlink_to(tmp_path / "elsewhere")
     refused(cli("audit-npu", "--write", "--allow-dirty", cwd=root), "docs/npu-omni-blocks.md", "below the tree's root")
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_platform_whose_runner_is_elsewhere_is_refused(cli, tree):
+    """It would be taken for one with which nothing is shared."""
+    moved = tree("moved", {"vllm_ascend/__init__.py": "", "vllm_ascend/runner.py": "class NPUModelRunner: ..."})
+    refused(cli("audit-npu", tree("omni", TREE), "--ascend", moved), "has no vllm_ascend.worker.model_runner_v1")
+    (moved / "vllm_ascend" / "worker").mkdir()
+    (moved / "vllm_ascend" / "worker" / "model_runner_v1.py").write_text("class NPUModelRunner(:")
+    refused(cli("audit-npu", tree("omni2", TREE), "--ascend", moved), "model_runner_v1.py cannot be parsed")
+
+
+def test_where_the_only_runner_does_not_parse_it_is_named(cli, tree):
+    refused(cli("audit-npu", tree("omni", {**TREE, PATH: RUNNER + "("})), "no NPU runner found", PATH, "line")
+
+
+def test_a_folder_may_have_the_name_of_a_version(cli, tree, tmp_path):
+    code = "class NPUModelRunner:\n    def load_model(self): ..."
+    tree("0.26.0", {"vllm_ascend/__init__.py": "", "vllm_ascend/worker/model_runner_v1.py": code})
+    done = cli("audit-npu", tree("omni", TREE), "--ascend", "0.26.0", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_output_is_a_whole_tree_also_if_nothing_changes(cli, tree, tmp_path):
+    done = cli("audit-npu", tree("omni", TREE), "--fix-markers", "--output", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / PATH).read_text() == RUNNER
