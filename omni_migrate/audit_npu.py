@@ -134,19 +134,21 @@ class _Audit:
         return [f"{r.path.removesuffix('.py').replace('/', '.')}.{r.name}" for r in self.chosen]
 
     def _upstream(self) -> Upstream | None:
-        """What the first base defines of the platform's classes."""
+        """What the bases define of the platform's classes: a method or field of any of them is not omni's."""
         if not self.bases:
             return None
-        tree = self.bases[0][1]
         methods: dict[str, set[str]] = {}
         fields: dict[str, list[str]] = {}
-        for name in self._qualified():
-            theirs = [cls for cls in tree.order(name) if cls.package != PACKAGE]
-            methods[name.rpartition(".")[2]] = {method for cls in theirs for method in cls.methods()}
-            for cls in theirs:
-                for short, node in cls.module.classes.items():
-                    if is_named_tuple(node) and short not in fields:
-                        fields[short] = list(fields_of(node))
+        for _, tree in self.bases:
+            for name in self._qualified():
+                theirs = [cls for cls in tree.order(name) if cls.package != PACKAGE]
+                methods.setdefault(name.rpartition(".")[2], set()).update(m for cls in theirs for m in cls.methods())
+                modules = {cls.module.path: cls.module for cls in theirs}
+                for module in modules.values():
+                    for short, node in module.classes.items():
+                        if is_named_tuple(node):
+                            known = fields.setdefault(short, [])
+                            known += [field for field in fields_of(node) if field not in known]
         return Upstream(methods, fields)
 
     # -- against the bases -------------------------------------------------------------------------------------------

@@ -153,3 +153,19 @@ def test_output_is_a_whole_tree_also_if_nothing_changes(cli, tree, tmp_path):
     done = cli("audit-npu", tree("omni", TREE), "--fix-markers", "--output", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out" / PATH).read_text() == RUNNER
+
+
+def test_a_method_of_any_version_given_is_not_omnis(cli, tree):
+    """Whichever is named first: it may have been copied from either."""
+    runner = RUNNER + "\n    def warm_up(self):\n        self.warm = 1\n"
+    old = "class NPUModelRunner:\n    def load_model(self): ...\n"
+    versions = {"old": old, "new": old + "    def warm_up(self):\n        self.warm = 1\n"}
+    paths = {
+        name: str(tree(name, {"vllm_ascend/__init__.py": "", "vllm_ascend/worker/model_runner_v1.py": text}))
+        for name, text in versions.items()
+    }
+    root = tree("omni", {**TREE, PATH: runner})
+    for names, said in ((["old"], True), (["old", "new"], False), (["new", "old"], False)):
+        done = cli("audit-npu", root, *(word for name in names for word in ("--ascend", paths[name])))
+        assert done.returncode == 0, done.stderr
+        assert ("addition" in done.stdout) is said, names
