@@ -213,9 +213,9 @@ class _Audit:
             if fixed.text != module.text:
                 self.modules.workspace.write(path, module.file.encode(fixed.text))
                 yield from (f"{path}:{d.finding.line}: {d.finding.message}" for d in fixed.mended)
+        self._look_again()
 
     def _mark(self) -> Iterator[str]:
-        self._look_again()
         for path in self._files():
             module = self.modules.get(path)
             assert module is not None
@@ -228,9 +228,9 @@ class _Audit:
             if text != module.text:
                 self.modules.workspace.write(path, module.file.encode(text))
                 yield path
+        self._look_again()
 
     def _catalogue(self) -> Iterator[str]:
-        self._look_again()
         known = self._read_catalogue()
         if known is not None and catalogues.is_current(known, self.blocks.blocks):
             return
@@ -240,7 +240,7 @@ class _Audit:
         yield path
 
     def _look_again(self) -> None:
-        """Find blocks and lines anew: an earlier phase may have changed the files."""
+        """Find blocks and lines anew after a change of the files, for the catalogue and for what the report says."""
         self.blocks = find_blocks(self.modules, self.runners, PLATFORM, self.styles, self._upstream())
         for name in ("overrides", "lines"):
             self.__dict__.pop(name, None)

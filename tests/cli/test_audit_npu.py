@@ -169,3 +169,13 @@ def test_a_method_of_any_version_given_is_not_omnis(cli, tree):
         done = cli("audit-npu", root, *(word for name in names for word in ("--ascend", paths[name])))
         assert done.returncode == 0, done.stderr
         assert ("addition" in done.stdout) is said, names
+
+
+@pytest.mark.parametrize("how", [["--dry-run"], ["--allow-dirty"]])
+def test_the_report_of_a_run_that_mends_is_of_what_is_there_then(cli, checkout, how):
+    lone = RUNNER.replace("        # ---- Omni-new ----\n        self.talker", "        self.talker")
+    root = checkout("omni", {**TREE, PATH: lone})
+    assert "lone 1, defects 1" in cli("audit-npu", cwd=root).stdout
+    done = cli("audit-npu", "--fix-markers", *how, cwd=root)
+    assert "pairs 1, lone 0, defects 0" in done.stdout
+    assert "marker-lone" not in done.stdout
