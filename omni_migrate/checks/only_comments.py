@@ -21,7 +21,9 @@ def only_comments(changes: Iterable[FileChange]) -> list[Finding]:
 
 
 def _code_lines(data: bytes) -> list[bytes]:
-    return [line for line in data.splitlines(keepends=True) if not line.strip().startswith(b"#")]
+    """Lines of code with their ends; the last one's end is left out, as a comment below it gives it one."""
+    lines = [line for line in data.splitlines(keepends=True) if not line.strip().startswith(b"#")]
+    return [*lines[:-1], lines[-1].rstrip(b"\r\n")] if lines else []
 
 
 def _same_code(before: bytes, after: bytes) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +12,7 @@ from omni_migrate.facts.alignment import Text
 from omni_migrate.facts.class_tree import ClassNode, ClassTree
 from omni_migrate.facts.flow import FunctionNode
 from omni_migrate.facts.helpers import Helper, probing_helpers
+from omni_migrate.facts.modules import Module
 
 # Expressions that are the loaded model, as text.
 _MODEL = re.compile(r"(?:^|\.)model$|get_model\(\)$|'model', None\)$")
@@ -22,12 +23,14 @@ class Uses:
     """What a function asks of the model and what it calls: name -> line.
 
     `passed_on`: methods whose base it calls. `needed`: methods of self that it calls without having asked for them.
+    `read`: attributes of the model that it takes without having asked for them.
     """
 
     probes: dict[str, int]
     calls: dict[str, int]
     passed_on: frozenset[str]
     needed: frozenset[str]
+    read: dict[str, int]
 
 
 class EffectiveClass:
@@ -51,9 +54,15 @@ class EffectiveClass:
 
     @cached_property
     def functions(self) -> dict[str, FunctionNode]:
-        """Functions of the modules that the classes stand in."""
+        """Functions of the modules that the classes stand in, and those of ours that they import."""
         found: dict[str, FunctionNode] = {}
         for cls in reversed(self.order):
+            for bound, imported in cls.module.imports.items():
+                if imported.name and imported.name[0].islower() and imported.module.startswith(f"{self.own}."):
+                    module = self.tree.module(imported.module)
+                    function = _functions_of(module).get(imported.name) if module is not None else None
+                    if function is not None:
+                        found[bound] = function
             found.update(module_functions(cls))
         return found
 
@@ -102,7 +111,11 @@ class EffectiveClass:
 
 def module_functions(cls: ClassNode) -> dict[str, FunctionNode]:
     """The functions beside a class."""
-    body = cls.module.tree.body
+    return _functions_of(cls.module)
+
+
+def _functions_of(module: Module) -> dict[str, FunctionNode]:
+    body = module.tree.body
     return {node.name: node for node in body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
 
 
@@ -112,11 +125,16 @@ def _uses_of(function: FunctionNode, helpers: Mapping[str, Helper]) -> Uses:
     passed_on: set[str] = set()
     needed: set[str] = set()
     asked_of_self: set[str] = set()
+    read: dict[str, int] = {}
     receiver = function.args.args[0].arg if function.args.args else ""
-    for node in ast.walk(function):
+    nodes = list(ast.walk(function))
+    aliases = frozenset(_model_aliases(nodes))
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and _is_model(node.value, aliases):
+            read.setdefault(node.attr, node.lineno)
         if not isinstance(node, ast.Call):
             continue
-        asked = _asked(node, helpers)
+        asked = _asked(node, helpers, aliases)
         if asked:
             probes.setdefault(asked, node.lineno)
         if isinstance(node.func, ast.Name):
@@ -133,18 +151,38 @@ def _uses_of(function: FunctionNode, helpers: Mapping[str, Helper]) -> Uses:
                 needed.add(name)
             if is_super or is_class:
                 passed_on.add(name)
-            elif _MODEL.search(ast.unparse(owner)):
+            elif _is_model(owner, aliases):
                 probes.setdefault(name, node.lineno)
-    return Uses(probes, calls, frozenset(passed_on), frozenset(needed - asked_of_self))
+    return Uses(probes, calls, frozenset(passed_on), frozenset(needed - asked_of_self), read)
 
 
-def _asked(node: ast.Call, helpers: Mapping[str, Helper]) -> str:
+def _is_model(node: ast.expr, aliases: Collection[str]) -> bool:
+    return (isinstance(node, ast.Name) and node.id in aliases) or _MODEL.search(ast.unparse(node)) is not None
+
+
+def _model_aliases(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Names that are set to the model, and to nothing else."""
+    values: dict[str, list[ast.expr | None]] = {}
+    for node in nodes:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    values.setdefault(target.id, []).append(node.value)
+        elif isinstance(node, (ast.AnnAssign, ast.NamedExpr, ast.For)) and isinstance(node.target, ast.Name):
+            value = node.value if not isinstance(node, ast.For) else None
+            values.setdefault(node.target.id, []).append(value)
+    for name, given in values.items():
+        if all(value is not None and _MODEL.search(ast.unparse(value)) for value in given):
+            yield name
+
+
+def _asked(node: ast.Call, helpers: Mapping[str, Helper], aliases: Collection[str]) -> str:
     """The attribute of the model that a call asks for, if it does."""
     func = node.func
     name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
     asked: ast.expr | None = None
     if isinstance(func, ast.Name) and name in ("getattr", "hasattr") and len(node.args) >= 2:
-        asked = node.args[1] if _MODEL.search(ast.unparse(node.args[0])) else None
+        asked = node.args[1] if _is_model(node.args[0], aliases) else None
     elif name in helpers and 0 <= helpers[name].place < len(node.args):
         asked = node.args[helpers[name].place]
     return asked.value if isinstance(asked, ast.Constant) and isinstance(asked.value, str) else ""

@@ -22,6 +22,7 @@ RULES = ("marker-lone", "marker-indent", "marker-inverted", "marker-nested", "ma
 KINDS = ("divider", "opener", "closer", "dashes", "line")
 # What a way of pairing costs: a block with nothing in it is less likely than a marker without its other half.
 _LONE, _EMPTY = 10, 15
+_ANY_COMMENT = "# zq, 1"
 _CLAUSES = frozenset({"else", "elif", "except", "finally"})
 _LAYOUT = frozenset({tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT})
 
@@ -44,10 +45,16 @@ def marker_styles(extra: Iterable[Mapping[str, Any]] = ()) -> tuple[Style, ...]:
             raise InputError(f"configuration: a marker needs the texts name, kind and pattern, unlike {dict(entry)!r}")
         if entry["kind"] not in KINDS:
             raise InputError(f"configuration: marker {name!r} is of no kind {entry['kind']!r}: {', '.join(KINDS)}")
+        pattern = entry["pattern"]
         try:
-            styles.append(Style(entry["name"], entry["kind"], re.compile(entry["pattern"])))
+            style = Style(entry["name"], entry["kind"], re.compile(pattern))
         except re.error as error:
-            raise InputError(f"configuration: marker {name!r}: {entry['pattern']!r} is no pattern: {error}") from error
+            raise InputError(f"configuration: marker {name!r}: {pattern!r} is no pattern: {error}") from error
+        if "#" not in pattern:
+            raise InputError(f"configuration: marker {name!r}: {pattern!r} matches no comment; begin it with the #")
+        if style.pattern.fullmatch(_ANY_COMMENT):
+            raise InputError(f"configuration: marker {name!r}: {pattern!r} matches every comment; say what marks")
+        styles.append(style)
     return tuple(styles)
 
 

@@ -29,6 +29,8 @@ Sure = Literal["certain", "likely", "unsure"]
 
 # How alike a statement of the platform must be to count as the GPU's in other words.
 ALIKE = 0.6
+# Methods that classes of different names must share to be counterparts.
+_RENAMED = 2
 # The part of a method's statements that a platform must have elsewhere for it to be written inline there.
 INLINE = 0.5
 # Names that say nothing of what a statement is for.
@@ -95,11 +97,36 @@ def compare(
             sides[name] = EffectiveClass(tree, cls, own) if cls is not None else None
         return sides[name]
 
+    pairs += _renamed(runners, platforms, pairs, side)
     for platform, ours, gpu in pairs:
         here, there = side(ours), side(gpu)
         if here is not None and there is not None:
             found += _Pair(platform, here, there, names, interface, older).items()
     return tuple(dict.fromkeys(found))
+
+
+def _renamed(
+    runners: Sequence[RunnerClass],
+    platforms: Sequence[Platform],
+    pairs: Collection[tuple[Platform, RunnerClass, RunnerClass]],
+    side: Callable[[RunnerClass], EffectiveClass | None],
+) -> list[tuple[Platform, RunnerClass, RunnerClass]]:
+    """Platform runners of other names, each with the GPU runner left over that it shares most methods with."""
+
+    def methods(runner: RunnerClass) -> set[str]:
+        effective = side(runner)
+        return set(effective.cls.methods()) if effective is not None else set()
+
+    found = []
+    v1 = [r for r in runners if r.role == "runner" and r.api == "V1"]
+    for platform in platforms:
+        taken = {runner for known, *both in pairs if known is platform for runner in both}
+        left = [r for r in v1 if not r.platform and r not in taken]
+        for ours in (r for r in v1 if r.platform == platform.folder and r not in taken):
+            scores = sorted(((len(methods(ours) & methods(gpu)), gpu.name, gpu) for gpu in left), reverse=True)[:2]
+            if scores and scores[0][0] >= _RENAMED and (len(scores) == 1 or scores[0][0] > scores[1][0]):
+                found.append((platform, ours, scores[0][2]))
+    return found
 
 
 class _Pair:
@@ -160,8 +187,14 @@ class _Pair:
             if cls.name in self._said_elsewhere:
                 continue
             inherited = cls.name not in missing
-            why = "in its method resolution order" if inherited else f"{len(cls.methods())} methods of {cls.short}"
-            yield self._item("base", cls.short, gpu, "inherits" if inherited else "lacks", "certain", why)
+            methods = cls.methods()
+            if inherited:
+                yield self._item("base", cls.short, gpu, "inherits", "certain", "in its method resolution order")
+            elif methods and methods.keys() <= self.ours.methods.keys():
+                yield self._item("base", cls.short, gpu, "carries", "likely", f"has all methods of {cls.short} itself")
+            else:
+                why = f"{len(methods)} method{'s' * (len(methods) != 1)} of {cls.short}"
+                yield self._item("base", cls.short, gpu, "lacks", "certain", why)
 
     # --- methods -----------------------------------------------------------------------------------------------------
 
@@ -230,7 +263,8 @@ class _Pair:
 
     @cached_property
     def _all_probes(self) -> set[str]:
-        return {name for function in self.ours.every_function() for name in self.ours.uses(function).probes}
+        every = [self.ours.uses(function) for function in self.ours.every_function()]
+        return {name for uses in every for name in [*uses.probes, *uses.read]}
 
     @cached_property
     def _all_headers(self) -> set[str]:
@@ -257,9 +291,12 @@ class _Pair:
     def _probes(
         self, gpu: Text, place: Place, upstream: Text | None, reached: Sequence[FunctionNode]
     ) -> Iterator[Item]:
-        theirs = self.gpu.uses(upstream.node).probes if upstream and not isinstance(upstream.node, ast.ClassDef) else {}
-        have = {name for node in reached for name in self.ours.uses(node).probes}
-        for name, line in self.gpu.uses(gpu.node).probes.items():  # type: ignore[arg-type]
+        theirs: set[str] = set()
+        if upstream is not None and not isinstance(upstream.node, ast.ClassDef):
+            theirs = {*self.gpu.uses(upstream.node).probes, *self.gpu.uses(upstream.node).read}
+        have = {name for node in reached for uses in [self.ours.uses(node)] for name in [*uses.probes, *uses.read]}
+        uses = self.gpu.uses(gpu.node)  # type: ignore[arg-type]
+        for name, line in {**uses.read, **uses.probes}.items():
             if name in self.interface or name in theirs:
                 continue
             at = Place(gpu.module.path, gpu.cls, gpu.node.name, line)
@@ -412,8 +449,9 @@ class _Pair:
                     place = Place(at.path, "", name, have[field][0])
                     yield self._item("field", field, gpu, "carries", "certain", f"a field of its {name} too", place)
                 else:
-                    sure: Sure = "likely" if upstream is not None else "unsure"
-                    why = f"{name} has no such field" + ("" if upstream is not None else ", which may be upstream's")
+                    known = upstream is not None or self.gpu.tree.has("vllm")
+                    sure: Sure = "likely" if known else "unsure"
+                    why = f"{name} has no such field" + ("" if known else ", which may be upstream's")
                     yield self._item("field", field, gpu, "lacks", sure, why, at)
 
     def _arities(self) -> Iterator[Item]:

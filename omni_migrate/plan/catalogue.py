@@ -6,11 +6,12 @@ people wrote around entries stays where it is, and so do the titles that they ga
 
 from __future__ import annotations
 
+import codecs
 import difflib
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from omni_migrate.facts.omni_blocks import Block
@@ -30,6 +31,8 @@ The code of omni's in the {platform} runners, which must survive when the platfo
 _FENCE = re.compile(r"^(`{3,}|~{3,})\s*([\w+-]*)")
 _ENTRY = re.compile(r"^###\s+`?([\w.]+)`?\s+[-\u2013\u2014]\s+(.+?)\s*$")
 _CLASS = re.compile(r"\b[A-Z]\w*[a-z]\w*\b")
+_FILE = re.compile(r"\(.*\.py`?\)")  # as in the heading of a class's section
+_MARKER = re.compile(r"^\s*#.*\bomni[- :\]]", re.IGNORECASE | re.MULTILINE)
 _RULER = re.compile(r"^(-{3,}|\*{3,}|_{3,})\s*$")
 # Likeness from which an entry and a block of one method are the same, and of two methods.
 _SAME_METHOD, _MOVED = 0.3, 0.75
@@ -41,7 +44,8 @@ _HINT = "audit-npu --write brings the catalogue up to date"
 class Entry:
     """One block as the catalogue has it. `heading` is the line as written ("": the section's own heading names it).
 
-    `before`, `between` and `after` are people's text above the location, above the code and below it.
+    `before`, `between` and `after` are people's text above the location, above the code and below it. `line` is where
+    it begins in the file, `text` all of it as written.
     """
 
     class_name: str
@@ -53,17 +57,30 @@ class Entry:
     before: str = ""
     between: str = ""
     after: str = ""
+    line: int = field(default=0, compare=False)
+    text: str = field(default="", compare=False)
+
+    @property
+    def is_of_code(self) -> bool:
+        """Whether it says something of the code even if no block is like it; else it may be people's own example."""
+        if not self.heading:
+            return self.method == "NamedTuple" and "NamedTuple)" in self.code
+        defined = re.search(rf"^\s*(async )?def {re.escape(self.method)}\(", self.code, re.MULTILINE)
+        return bool(self.location or defined or _MARKER.search(self.code) or self.method == "imports")
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part under a `##` heading; `class_name` is "" if it has no entries. `ruler` stands below it."""
+    """A part under a `##` heading; `class_name` is "" if it has no entries. `ruler` stands below it. `text` is what
+    stands between them, as written.
+    """
 
     heading: str
     class_name: str = ""
     prose: str = ""
     entries: tuple[Entry, ...] = ()
     ruler: str = ""
+    text: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -89,14 +106,12 @@ class Comparison:
     gone: tuple[Entry, ...]
     new: tuple[Block, ...]
 
-    def findings(self, path: str, text: str) -> list[Finding]:
-        """An error for each entry that `--write` would change, remove or add; `path` and `text` are the catalogue's."""
-        lines = text.split("\n")
+    def findings(self, path: str) -> list[Finding]:
+        """An error for each entry that `--write` would change, remove or add; `path` is the catalogue's."""
 
         def finding(rule: str, entry: Entry, message: str) -> Finding:
-            line = next((n for n, line in enumerate(lines, 1) if entry.heading and line.rstrip() == entry.heading), 0)
             symbol = f"{entry.class_name}.{entry.method}"
-            return Finding(path, line, rule, Severity.ERROR, symbol, message, _HINT)
+            return Finding(path, entry.line, rule, Severity.ERROR, symbol, message, _HINT)
 
         found = []
         for entry, block in self.stale:
@@ -119,81 +134,106 @@ def _at(block: Block) -> str:
 
 
 def find_catalogue(root: Path, classes: Collection[str]) -> str | None:
-    """The Markdown file below `root` that has sections for most of the classes, as a relative path."""
+    """The Markdown file below `root` that has sections with entries for most of the classes, as a relative path."""
     headings = re.compile(rf"^##\s.*?\b({'|'.join(map(re.escape, sorted(classes)))})\b", re.MULTILINE)
     best: tuple[int, str] | None = None
     files = [*root.glob("*.md"), *(file for folder in _FOLDERS for file in (root / folder).rglob("*.md"))]
     for file in sorted(files):
         try:
-            text = file.read_text(encoding="utf-8")
+            text = file.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError):
             continue
-        named = len(set(headings.findall(text))) if "###" in text and "```" in text else 0
+        if headings.search(text) is None or not file.resolve().is_relative_to(root.resolve()):
+            continue
+        named = len({entry.class_name for entry in read_catalogue(text, classes).entries}.intersection(classes))
         if named and (best is None or named > best[0]):
             best = (named, file.relative_to(root).as_posix())
     return best[1] if best else None
 
 
-def read_catalogue(text: str) -> Catalogue:
-    """Parse a catalogue; headings within fences are none."""
+def read_catalogue(text: str, classes: Collection[str] = ()) -> Catalogue:
+    """Parse a catalogue; headings within fences are none. `classes` are those that a section's heading may name."""
     parts = _split(text.replace("\r\n", "\n").split("\n"), "## ")
-    sections = [_section(lines) for lines in parts[1:]]
-    return Catalogue(_trim(parts[0]), tuple(sections))
+    sections = [_section(lines, line, classes) for line, lines in parts[1:]]
+    return Catalogue(_trim(parts[0][1]), tuple(sections))
 
 
-def _split(lines: Sequence[str], mark: str) -> list[list[str]]:
-    """The lines before the first heading that begins with `mark`, and those from each such heading on."""
-    parts: list[list[str]] = [[]]
-    for line, fenced in _fenced(lines):
+def _split(lines: Sequence[str], mark: str) -> list[tuple[int, list[str]]]:
+    """The lines before the first heading that begins with `mark`, and those from each such heading on, each with the
+    number of its first line.
+    """
+    parts: list[tuple[int, list[str]]] = [(1, [])]
+    for number, (line, fenced) in enumerate(_fenced(lines), 1):
         if not fenced and line.startswith(mark):
-            parts.append([])
-        parts[-1].append(line)
+            parts.append((number, []))
+        parts[-1][1].append(line)
     return parts
 
 
-def _fenced(lines: Iterable[str]) -> Iterable[tuple[str, bool]]:
-    """Each line, and whether it is within a fence (the fence's own lines included)."""
+def _fenced(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Each line, and what it is of a fence: "open", "inside", "close" or ""."""
     fence = ""
     for line in lines:
         found = _FENCE.match(line)
-        if fence:
-            yield line, True
-            if found and found.group(1).startswith(fence) and not line.strip("`~ "):
-                fence = ""
+        if fence and found and found.group(1).startswith(fence) and not line.strip("`~ "):
+            fence = ""
+            yield line, "close"
+        elif fence:
+            yield line, "inside"
         else:
             fence = found.group(1) if found else ""
-            yield line, bool(fence)
+            yield line, "open" if fence else ""
+
+
+def unclosed_fence(text: str) -> int:
+    """The line of a fence that nothing closes before the next one with a language or the end, else 0."""
+    opened, fence = 0, ""
+    for number, (line, state) in enumerate(_fenced(text.replace("\r\n", "\n").split("\n")), 1):
+        found = _FENCE.match(line)
+        if state == "inside" and found and found.group(1).startswith(fence) and found.group(2):
+            return opened
+        if state == "open" and found:
+            opened, fence = number, found.group(1)
+        elif state != "inside":
+            opened = 0
+    return opened
 
 
 def _trim(lines: Sequence[str]) -> str:
     return "\n".join(lines).strip("\n")
 
 
-def _section(lines: Sequence[str]) -> Section:
+def _section(lines: Sequence[str], line: int, classes: Collection[str]) -> Section:
     heading, *rest = lines
     while rest and not rest[-1].strip():
         rest.pop()
     ruler = rest.pop() if rest and _RULER.match(rest[-1]) and not (len(rest) > 1 and rest[-2].strip()) else ""
-    first, *parts = _split(rest, "### ")
-    named = _CLASS.search(heading)
-    class_name = named.group() if named else ""
-    entries = [_entry(class_name, part) for part in parts]
+    (_, first), *parts = _split(rest, "### ")
+    named = next((word for word in re.findall(r"\w+", heading) if word in classes), None)
+    if named is None and (found := _CLASS.search(heading)) is not None:
+        named = found.group()
+    class_name = named or ""
+    entries = [_entry(class_name, part, line + number) for number, part in parts]
     if not class_name or not (any(entries) or _defines(class_name, first)):
-        return Section(heading, "", _trim(rest), (), ruler)
+        return Section(heading, "", _trim(rest), (), ruler, _trim(rest))
     kept: list[Entry] = []
     prose = _trim(first)
     if _defines(class_name, first):  # the section is the entry
         title = heading.rpartition(class_name)[2].strip(" `-()").lower() or "extension"
-        kept.append(_filled(Entry(class_name, "NamedTuple", title, "", ""), first))
+        kept.append(_filled(Entry(class_name, "NamedTuple", title, "", "", line=line, text=_trim(first)), first))
         prose = ""
-    for part, entry in zip(parts, entries, strict=True):
+    for (_, part), entry in zip(parts, entries, strict=True):
         if entry is not None:
             kept.append(entry)
         elif kept:  # a heading of people's own
-            kept[-1] = replace(kept[-1], after=_joined(kept[-1].after, _trim(part)))
+            kept[-1] = _followed(kept[-1], _trim(part))
         else:
             prose = _joined(prose, _trim(part))
-    return Section(heading, class_name, prose, tuple(kept), ruler)
+    return Section(heading, class_name, prose, tuple(kept), ruler, _trim(rest))
+
+
+def _followed(entry: Entry, text: str) -> Entry:
+    return replace(entry, after=_joined(entry.after, text), text=_joined(entry.text, text))
 
 
 def _defines(class_name: str, lines: Sequence[str]) -> bool:
@@ -201,29 +241,33 @@ def _defines(class_name: str, lines: Sequence[str]) -> bool:
     return place is not None and any(line.startswith(f"class {class_name}") for line in lines[place[0] : place[1]])
 
 
-def _entry(class_name: str, lines: Sequence[str]) -> Entry | None:
+def _entry(class_name: str, lines: Sequence[str], line: int) -> Entry | None:
     found = _ENTRY.match(lines[0])
     if found is None or _code_lines(lines) is None:
         return None
-    return _filled(Entry(class_name, found.group(1), found.group(2), "", "", lines[0]), lines[1:])
+    entry = Entry(class_name, found.group(1), found.group(2), "", "", lines[0], line=line, text=_trim(lines))
+    return _filled(entry, lines[1:])
 
 
 def _code_lines(lines: Sequence[str]) -> tuple[int, int] | None:
-    """Where the first Python fence begins and ends."""
-    start = None
-    for number, (line, fenced) in enumerate(_fenced(lines)):
+    """Where the Python fence with the code begins and ends: the first one, or the first below the location."""
+    fences: list[tuple[int, int]] = []
+    start: int | None = None
+    location = _location_line(lines)
+    for number, (line, state) in enumerate(_fenced(lines)):
         found = _FENCE.match(line)
-        if start is None:
-            if fenced and found and found.group(2).lower() in ("python", "py"):
-                start = number
-        elif found and not line.strip("`~ ") and _closes(lines[start], line):
-            return start, number
-    return (start, len(lines)) if start is not None else None
+        if state == "open" and found is not None:
+            start = number if found.group(2).lower() in ("python", "py") else None
+        elif state == "close" and start is not None:
+            fences.append((start, number))
+            start = None
+    return next((fence for fence in fences if location is not None and fence[0] > location), next(iter(fences), None))
 
 
-def _closes(opener: str, line: str) -> bool:
-    mark = _FENCE.match(opener)
-    return mark is not None and line.startswith(mark.group(1))
+def _location_line(lines: Iterable[str]) -> int | None:
+    return next(
+        (n for n, (line, state) in enumerate(_fenced(lines)) if line.startswith("Location:") and not state), None
+    )
 
 
 def _filled(entry: Entry, lines: Sequence[str]) -> Entry:
@@ -231,9 +275,7 @@ def _filled(entry: Entry, lines: Sequence[str]) -> Entry:
     above = list(lines[: place[0]]) if place else list(lines)
     code = "\n".join(lines[place[0] + 1 : place[1]]) if place else ""
     after = _trim(lines[place[1] + 1 :]) if place else ""
-    marked = next(
-        (n for n, (line, fenced) in enumerate(_fenced(above)) if line.startswith("Location:") and not fenced), None
-    )
+    marked = _location_line(above)
     if marked is None:
         return replace(entry, code=code, between=_trim(above), after=after)
     end = next((n for n in range(marked, len(above)) if not above[n].strip()), len(above))
@@ -258,6 +300,22 @@ def write_catalogue(catalogue: Catalogue) -> str:
     return _joined(*parts) + "\n"
 
 
+def is_current(catalogue: Catalogue, blocks: Sequence[Block]) -> bool:
+    """Whether it says of every block what the code has, class by class in the order of `blocks`."""
+    comparison = compare(catalogue, blocks)
+    if comparison.stale or comparison.gone or comparison.new:
+        return False
+    as_listed = [block for entry in catalogue.entries for known, block in comparison.matched if known is entry]
+    return [(b.class_name, b.lines) for b in as_listed] == [(b.class_name, b.lines) for b in blocks]
+
+
+def encoded(text: str, old: bytes = b"") -> bytes:
+    """The text as bytes with the line ends and the byte order mark of the file that it takes the place of."""
+    if old.count(b"\r\n") * 2 > old.count(b"\n"):
+        text = text.replace("\n", "\r\n")
+    return text.encode("utf-8-sig" if old.startswith(codecs.BOM_UTF8) else "utf-8")
+
+
 def _in_fence(code: str) -> str:
     ticks = "`" * max(3, 1 + max((len(run) for run in re.findall(r"^\s*(`{3,})", code, re.MULTILINE)), default=0))
     return f"{ticks}python\n{code}\n{ticks}"
@@ -265,6 +323,7 @@ def _in_fence(code: str) -> str:
 
 def compare(catalogue: Catalogue, blocks: Sequence[Block]) -> Comparison:
     """Which entry is which block's, by method and by how much of the code they share."""
+    catalogue = _settled(catalogue, blocks)
     found = _matches(catalogue.entries, blocks)
     entries = {pair[0] for pair in found}
     matched = tuple((catalogue.entries[i], blocks[j]) for i, j in found)
@@ -279,6 +338,34 @@ def compare(catalogue: Catalogue, blocks: Sequence[Block]) -> Comparison:
     return Comparison(matched, stale, gone, tuple(block for n, block in enumerate(blocks) if n not in taken))
 
 
+def _settled(catalogue: Catalogue, blocks: Sequence[Block]) -> Catalogue:
+    """The catalogue with people's own examples, which only look like entries, as the text that they are."""
+    classes = {block.class_name for block in blocks}
+    found = {pair[0] for pair in _matches(catalogue.entries, blocks)}
+    first = 0
+    sections = []
+    for section in catalogue.sections:
+        numbers = range(first, first + len(section.entries))
+        first += len(section.entries)
+        known = section.class_name in classes or _FILE.search(section.heading) or found.intersection(numbers)
+        own = any(not entry.heading and entry.is_of_code for entry in section.entries)
+        if section.class_name and not known and not own:
+            sections.append(Section(section.heading, "", section.text, (), section.ruler, section.text))
+            continue
+        entries: list[Entry] = []
+        prose = section.prose
+        for number, entry in zip(numbers, section.entries, strict=True):
+            if number in found or entry.is_of_code:
+                entries.append(entry)
+            elif entries:
+                entries[-1] = _followed(entries[-1], entry.text)
+            else:
+                prose = _joined(prose, entry.text)
+        still = section.class_name if entries or section.class_name in classes else ""
+        sections.append(replace(section, class_name=still, prose=prose, entries=tuple(entries)))
+    return replace(catalogue, sections=tuple(sections))
+
+
 def _plain(code: str) -> str:
     return "\n".join(line.rstrip() for line in code.strip("\n").split("\n"))
 
@@ -291,7 +378,7 @@ def _matches(entries: Sequence[Entry], blocks: Sequence[Block]) -> list[tuple[in
         code = _Code(entry.code)
         for j, block in enumerate(blocks):
             same_method = (entry.class_name, entry.method) == (block.class_name, block.method)
-            if not same_method and {entry.method, block.method} & {"imports", "NamedTuple"}:
+            if not same_method and ({entry.method, block.method} & {"imports", "NamedTuple"} or not entry.is_of_code):
                 continue
             least = _SAME_METHOD if same_method else _MOVED
             score = code.likeness(codes[j], least)
@@ -299,9 +386,9 @@ def _matches(entries: Sequence[Entry], blocks: Sequence[Block]) -> list[tuple[in
             if _plain(entry.code) == _plain(block.code):
                 score = _EXACT
             if score >= least:
-                scores.append((not same_method, -score, i, j))
+                scores.append((not same_method, -score, entry.location != block.location, i, j))
     found: list[tuple[int, int]] = []
-    for _, _, i, j in sorted(scores):
+    for *_, i, j in sorted(scores):
         if all(i != pair[0] and j != pair[1] for pair in found):
             found.append((i, j))
     return sorted(found, key=lambda pair: pair[1])
@@ -334,7 +421,7 @@ def updated(catalogue: Catalogue | None, blocks: Sequence[Block], platform: str 
 
     Text around an entry whose block is gone moves to the head of its section, or of the file if that goes too.
     """
-    old = catalogue or Catalogue(_PREAMBLE.format(platform=platform).strip("\n"), ())
+    old = _settled(catalogue or Catalogue(_PREAMBLE.format(platform=platform).strip("\n"), ()), blocks)
     comparison = compare(old, blocks)
     known = {id(block): entry for entry, block in comparison.matched}
     sections: list[Section] = []

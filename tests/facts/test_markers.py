@@ -152,6 +152,9 @@ def test_a_projects_own_markers():
         ({"name": "x", "kind": "both", "pattern": "x"}, "is of no kind 'both'"),
         ({"name": "x", "kind": "line", "pattern": "("}, "is no pattern"),
         ({"name": "x", "kind": "line", "pattern": 1}, "needs the texts name, kind and pattern"),
+        ({"name": "x", "kind": "divider", "pattern": ""}, "matches no comment"),
+        ({"name": "x", "kind": "divider", "pattern": "=+ MINE =+"}, "matches no comment"),
+        ({"name": "x", "kind": "divider", "pattern": "#.*"}, "matches every comment"),
     ],
 )
 def test_a_marker_of_a_project_that_does_not_fit(entry, said):

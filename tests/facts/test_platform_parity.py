@@ -63,6 +63,9 @@ class PayloadMixin:
 
     def send(self):
         pass
+
+def asks_to_flush(model):
+    return getattr(model, "flush", False)
 """
 NPU_BASE = """
 from vllm_omni.worker.gpu_model_runner import OmniGPUModelRunner
@@ -267,3 +270,54 @@ def test_findings_name_both_sides_and_how_sure(items):
     base = GPU_BASE.replace("self.model.hook()", "self.finish()")
     (error,) = parity_findings(items(GPU + "\n    def finish(self):\n        pass\n", gpu_base=base))
     assert error.severity is Severity.ERROR
+
+
+@pytest.mark.parametrize(
+    "asking",
+    [
+        "        if self.model.flush:\n            pass\n",
+        '        mine = self.model\n        if hasattr(mine, "flush"):\n            pass\n',
+        '        if hasattr(mine := self.get_model(), "flush"):\n            mine.flush()\n',
+        "        if asks(self.model):\n            pass\n",
+    ],
+)
+def test_other_ways_to_ask_the_model(items, asking):
+    """By a plain attribute, through another name, or in a function of another module."""
+    helper = "from vllm_omni.worker.mixins import asks_to_flush as asks\n"
+    gpu = GPU.replace(STEP, STEP + '        if getattr(self.model, "flush", False):\n            pass\n')
+    npu = helper + NPU.replace(STEP, STEP + asking)
+    assert lacking(items(gpu)) == [("probe", "flush", "certain")]
+    assert lacking(items(gpu, npu)) == []
+    if "asks(" not in asking:
+        assert lacking(items(GPU.replace(STEP, STEP + asking))) == [("probe", "flush", "certain")]
+
+
+def test_a_name_that_is_also_something_else_is_not_the_model(items):
+    other = (
+        '        mine = self.model\n        mine = self.other\n        if hasattr(mine, "flush"):\n            pass\n'
+    )
+    gpu = GPU.replace(STEP, STEP + other)
+    assert [item.kind for item in items(gpu) if item.kind == "probe"] == []
+
+
+def test_a_mixin_whose_methods_the_platform_has_itself(items):
+    gpu = GPU.replace("(OmniGPUModelRunner)", "(OmniGPUModelRunner, PayloadMixin)")
+    npu = NPU + "\n    def receive(self):\n        self.payloads = []\n"
+    assert lacking(items(gpu, npu)) == [("base", "PayloadMixin", "certain")]
+    assert lacking(items(gpu, npu + "\n    def send(self):\n        pass\n")) == []
+
+
+def test_a_runner_of_another_name(items):
+    """It is compared with the GPU runner that it shares most methods with; one method says nothing."""
+    finish = "\n    def finish(self):\n        pass\n"
+    gpu = GPU.replace(STEP, STEP + "        self.model.flush()\n")
+    renamed = NPU.replace("NPUAR", "AscendAR")
+    assert [item for item in items(gpu, renamed) if item.platform_class == "AscendARModelRunner"] == []
+    found = [item for item in items(gpu + finish, renamed + finish) if item.state == "lacks"]
+    assert [(item.platform_class, item.name) for item in found] == [("AscendARModelRunner", "flush")]
+
+
+def test_a_field_is_omnis_where_vllm_has_no_such_tuple(items):
+    gpu = GPU.replace("    payload: int\n", "    payload: int\n    codes: int = 0\n")
+    assert ("field", "codes", "likely") in lacking(items(gpu))
+    assert ("field", "codes", "unsure") in lacking(items(gpu, upstream=False))

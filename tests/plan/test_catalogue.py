@@ -14,8 +14,10 @@ from omni_migrate.plan.catalogue import (
     Entry,
     Section,
     compare,
+    encoded,
     find_catalogue,
     read_catalogue,
+    unclosed_fence,
     updated,
     write_catalogue,
 )
@@ -128,7 +130,7 @@ def test_up_to_date():
 )
 def test_stale(changed, said):
     comparison = compare(read_catalogue(WRITTEN), [changed, LOAD, STATE])
-    (finding,) = comparison.findings("docs/blocks.md", WRITTEN)
+    (finding,) = comparison.findings("docs/blocks.md")
     assert (finding.rule, finding.path, finding.line) == ("catalogue-stale", "docs/blocks.md", 9)
     assert said in finding.message
     text = write_catalogue(updated(read_catalogue(WRITTEN), [changed, LOAD, STATE]))
@@ -139,7 +141,7 @@ def test_stale(changed, said):
 def test_gone_and_new():
     fresh = block("sample", "self.sample_codes()", "Sample Codes")
     comparison = compare(read_catalogue(WRITTEN), [LOAD, fresh, STATE])
-    gone, new = comparison.findings("docs/blocks.md", WRITTEN)
+    gone, new = comparison.findings("docs/blocks.md")
     assert (gone.rule, gone.line, gone.symbol) == ("catalogue-gone", 9, "Runner.step")
     assert (new.rule, new.path, new.line, new.symbol) == ("catalogue-new", "pkg/runner.py", 10, "Runner.sample")
     text = write_catalogue(updated(read_catalogue(WRITTEN), [LOAD, fresh, STATE]))
@@ -272,7 +274,7 @@ def test_an_update_keeps_what_people_wrote_and_is_complete(data):
             number += 1
             own.append(replace(entry, between=f"between {number}.", after=f"after {number}."))
         sections.append(replace(section, entries=tuple(own)))
-    catalogue = replace(catalogue, sections=tuple(sections))
+    catalogue = read_catalogue(write_catalogue(replace(catalogue, sections=tuple(sections))))
     blocks = data.draw(changes(catalogue))
     fresh = updated(catalogue, blocks)
     text = write_catalogue(fresh)
@@ -302,3 +304,71 @@ def test_a_new_title_is_unlike_those_before_it():
     fresh = block("step", "self.finish(step)", "Send the KV cache")
     text = write_catalogue(updated(read_catalogue(WRITTEN), [SEND, fresh, LOAD, STATE]))
     assert "### step - Send the KV cache (2)" in text
+
+
+GUIDE = """\
+## A PrefixCache example - how to use
+
+### Example - a first step
+
+Text.
+
+```python
+cache = PrefixCache()
+```
+"""
+
+
+def test_prose_that_looks_like_a_class_is_kept_whole():
+    text = f"{WRITTEN}\n{GUIDE}"
+    comparison = compare(read_catalogue(text), [SEND, LOAD, STATE])
+    assert (comparison.gone, comparison.new) == ((), ())
+    other = block("step", "self.recv_kv(step)\nself.wait()", "Receive KV")
+    fresh = write_catalogue(updated(read_catalogue(text), [other, SEND, STATE]))
+    assert fresh.endswith(f"\n{GUIDE}")
+    assert write_catalogue(updated(read_catalogue(fresh), [other, SEND, STATE])) == fresh
+
+
+def test_an_example_among_the_entries_of_a_class_stays_where_it_is():
+    example = "### Example - of a call\n\nLike so:\n\n```python\nrunner.load()\n```\n\nDone.\n"
+    text = WRITTEN.replace("### load -", f"{example}\n### load -")
+    assert compare(read_catalogue(text), [SEND, LOAD, STATE]).gone == ()
+    fresh = write_catalogue(updated(read_catalogue(text), [replace(SEND, code="self.send_kv(step, 1)"), LOAD, STATE]))
+    assert fresh == text.replace(
+        "# ---- Omni-new ----\nself.send_kv(step)\n# ---- Omni-new ----", "self.send_kv(step, 1)"
+    )
+
+
+def test_an_example_above_the_location_is_not_the_code():
+    example = "A reason.\n\n```python\nrunner.step()\n```"
+    text = WRITTEN.replace("A reason.", example)
+    fresh = write_catalogue(updated(read_catalogue(text), [replace(SEND, location="at the end"), LOAD, STATE]))
+    assert fresh == text.replace("at the beginning", "at the end")
+
+
+def test_a_heading_may_say_more_than_the_class():
+    text = WRITTEN.replace("## Runner (runner.py)", "## The Big `Runner` of ours")
+    comparison = compare(read_catalogue(text, {"Runner", "State"}), [SEND, LOAD, STATE])
+    assert (comparison.stale, comparison.gone, comparison.new) == ((), (), ())
+
+
+def test_of_two_entries_with_one_heading_each_has_its_own_line():
+    text = WRITTEN.replace("### load - Talker buffers", "### step - Send the KV cache").replace("def load", "def step")
+    found = compare(read_catalogue(text), [STATE]).findings("docs/blocks.md")
+    assert [finding.line for finding in found] == [9, text.split("\n").index("---") - 6]
+
+
+def test_a_fence_that_nothing_closes_is_seen():
+    assert unclosed_fence(WRITTEN) == 0
+    assert unclosed_fence(WRITTEN.replace("make test\n```", "make test")) == WRITTEN.split("\n").index("```bash") + 1
+
+
+@pytest.mark.parametrize("old", [b"a\n", b"a\r\nb\r\n", b"\xef\xbb\xbfa\r\n"])
+def test_line_ends_and_byte_order_mark_stay(old):
+    assert encoded(old.decode("utf-8-sig").replace("\r\n", "\n"), old) == old
+
+
+def test_a_page_about_the_classes_is_no_catalogue(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "guide.md").write_text("## Runner\n\n### Setup\n\n```bash\nmake\n```\n")
+    assert find_catalogue(tmp_path, {"Runner"}) is None
