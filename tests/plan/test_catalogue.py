@@ -372,3 +372,42 @@ def test_a_page_about_the_classes_is_no_catalogue(tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "guide.md").write_text("## Runner\n\n### Setup\n\n```bash\nmake\n```\n")
     assert find_catalogue(tmp_path, {"Runner"}) is None
+
+
+PIECES = [
+    "## Runner of N",
+    "## PrefixCache N",
+    "## about N",
+    "### Example - N",
+    "### step - N",
+    "### `load` — N",
+    "#### N",
+    "N",
+    "- N\n- N",
+    "```python\ncall(N)\n```",
+    "```python title=N\ndef other(): N\n```",
+    "~~~py\nN\n~~~",
+    "```bash\n### N\n```",
+    "---",
+    "| N |\n|---|",
+    "<!--\n## N\n-->",
+]
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.lists(st.sampled_from(PIECES), max_size=12), st.sampled_from([[], [SEND], [SEND, LOAD, STATE]]))
+def test_no_word_of_people_is_lost(pieces, blocks):
+    """Whatever a page looks like: what says nothing of the code is there after an update, and again."""
+    text, count = "", 0
+    for piece in pieces:
+        while "N" in piece:
+            count += 1
+            piece = piece.replace("N", f"word{count}.", 1)
+        text += f"{piece}\n\n"
+    fresh = write_catalogue(updated(read_catalogue(text, {"Runner", "State"}), blocks))
+    note(text)
+    note(fresh)
+    assert [n for n in range(1, count + 1) if f"word{n}." not in fresh] == []
+    again = read_catalogue(fresh, {"Runner", "State"})
+    assert write_catalogue(updated(again, blocks)) == fresh
+    assert compare(again, blocks).gone == ()
