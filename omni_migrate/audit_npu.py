@@ -66,10 +66,15 @@ def _run(request: AuditRequest) -> Report:
     if writes and unreadable:
         path, reason = next(iter(sorted(unreadable.items())))
         raise InputError(f"{path} {reason}: it may have a runner of the platform, so nothing is written; {_SKIP_HINT}")
-    plan = audit.plan()
-    audit.verify(plan)
-    written = write_plan(request, source, plan) if writes else ""
-    return audit.report(plan, written)
+    with request.progress.task("Auditing", total=3) as advance:
+        plan = audit.plan()
+        advance(1)
+        audit.verify(plan)
+        advance(1)
+        written = write_plan(request, source, plan) if writes else ""
+        report = audit.report(plan, written)
+        advance(1)
+    return report
 
 
 class _Audit:

@@ -67,19 +67,25 @@ def _run(request: PortRequest) -> Report:
     outside = [number for number in request.phases if number not in ALL_PHASES]
     if outside:
         raise InputError(f"--phase {outside[0]}: port-v2 has phases 1 to {MATRIX_PHASE}")
-    found = _Found(request, source)
     vllm = _open(request, _paired(source) if request.vllm is None else request.vllm)
-    port = V2Port(found.modules, PACKAGE)
-    listing = request.list_sites and not (request.dry_run or request.check)
-    plan = Plan(RFC, ()) if listing or found.has_foreign_port(port) else found.plan(port)
-    blocked = found.unreadable() if writes else {}
-    if blocked:
-        path, reason = next(iter(blocked.items()))
-        raise InputError(f"{path} {reason}: it may have a hook or a worker, so nothing is written; {_SKIP_HINT}")
-    if plan.phases:
-        found.verify(plan, port)
-    written = write_plan(request, source, plan) if writes else ""
-    return found.report(plan, port, prove(found.specs, vllm), vllm.version, written)
+    with request.progress.task("Porting", total=4) as advance:
+        found = _Found(request, source)
+        advance(1)
+        port = V2Port(found.modules, PACKAGE)
+        listing = request.list_sites and not (request.dry_run or request.check)
+        plan = Plan(RFC, ()) if listing or found.has_foreign_port(port) else found.plan(port)
+        advance(1)
+        blocked = found.unreadable() if writes else {}
+        if blocked:
+            path, reason = next(iter(blocked.items()))
+            raise InputError(f"{path} {reason}: it may have a hook or a worker, so nothing is written; {_SKIP_HINT}")
+        if plan.phases:
+            found.verify(plan, port)
+        advance(1)
+        written = write_plan(request, source, plan) if writes else ""
+        report = found.report(plan, port, prove(found.specs, vllm), vllm.version, written)
+        advance(1)
+    return report
 
 
 def _paired(source: Source) -> str:
