@@ -19,6 +19,11 @@ def adapters() -> list[dict[str, Any]]:
     return _entries("adapters.toml", "adapter")
 
 
+def hooks() -> list[dict[str, Any]]:
+    """The entries of knowledge/hooks.toml, in the order of RFC-005."""
+    return _entries("hooks.toml", "hook")
+
+
 def _entries(file: str, key: str) -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = read_toml(Path(omni_migrate.__file__).parent / "knowledge" / file)[key]
     return entries

@@ -1,4 +1,4 @@
-"""`omni-migrate list`: the adapters and rules that the tool knows."""
+"""`omni-migrate list`: the adapters, hooks and rules that the tool knows."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ class Subject(str, Enum):
     """What can be listed."""
 
     ADAPTERS = "adapters"
+    HOOKS = "hooks"
     RULES = "rules"
 
 
 def list_knowledge(subject: Annotated[Subject, typer.Argument(help="What to list.")]) -> int:
-    """List the adapters or the rules that omni-migrate knows."""
+    """List the adapters, hooks or rules that omni-migrate knows."""
     from omni_migrate.cli.guard import closed_pipe_is_fine
-    from omni_migrate.cli.knowledge import adapters, rules
+    from omni_migrate.cli.knowledge import adapters, hooks, rules
 
     if subject is Subject.RULES:
         rows = [(rule["id"], rule["severity"], rule["title"]) for rule in rules()]
+    elif subject is Subject.HOOKS:
+        rows = [(hook["id"], f"{hook['priority']} phase {hook['phase']}", hook["summary"]) for hook in hooks()]
     else:
         rows = [(adapter["name"], f"phase {adapter['phase']}", adapter["summary"]) for adapter in adapters()]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import omni_migrate
-from omni_migrate.cli.knowledge import adapters, rules
+from omni_migrate.cli.knowledge import adapters, hooks, rules
 
 # What costs more than the rest of the start-up, and what only a command needs.
 # typer itself imports importlib.metadata (through pydantic) for a command's help, so that is not ours to forbid.
@@ -89,10 +89,13 @@ def test_a_mistyped_rule_is_answered_with_the_nearest(command, capsys):
     assert capsys.readouterr().err.startswith("omni-migrate: error: no rule model-prob; did you mean model-probe")
 
 
-def test_list_names_every_rule_and_adapter(command, capsys):
+def test_list_names_every_rule_adapter_and_hook(command, capsys):
     assert command("list", "rules") == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == [rule["id"] for rule in rules()]
     assert command("list", "adapters") == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == [adapter["name"] for adapter in adapters()]
+    assert command("list", "hooks") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == [hook["id"] for hook in hooks()] and len(lines) >= 13
