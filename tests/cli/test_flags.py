@@ -98,7 +98,7 @@ def test_what_does_not_go_together_is_one_line(engine, command, capsys, line, sa
         ["extract-adapters", "--format", "xml"],
         ["extract-adapters", "one", "two"],
         ["extract"],
-        ["list", "hooks"],
+        ["list", "models"],
     ],
     ids=" ".join,
 )
