@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,6 +24,14 @@ def own_cache(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytes
     """A cache of each test's own; only tests on releases share the user's, so that each release is fetched once."""
     if request.node.get_closest_marker("release") is None:
         monkeypatch.setenv("OMNI_MIGRATE_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def dead_index() -> dict[str, str]:
+    """pip's settings for an index that nobody answers for: a port of this machine that was free a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host, port = server.getsockname()
+    return {"PIP_INDEX_URL": f"http://{host}:{port}/simple", "PIP_RETRIES": "0", "PIP_CONFIG_FILE": os.devnull}
 
 
 @pytest.fixture

