@@ -12,7 +12,7 @@ class OmniWorkerMixin:
     """Over a vLLM worker. `use_v2_model_runner`, which vLLM sets per engine, decides between the two runners."""
 
     def runner_class(self, v2: bool) -> type[Any]:
-        """The runner class for V1 or V2; imported when it is wanted, since V2 needs Triton."""
+        """The runner class for V1 or V2, which each worker names; imported when it is wanted, since V2 needs Triton."""
         raise NotImplementedError
 
     kv_transfer: KVTransferManager | None = None
