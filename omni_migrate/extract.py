@@ -25,13 +25,13 @@ from omni_migrate.plan.workspace import Workspace
 from omni_migrate.report.findings import FileChange, Finding, Report, Severity
 from omni_migrate.request import ExtractRequest
 from omni_migrate.sources import Source, resolve
+from omni_migrate.unreadable import refuse_unreadable, unreadable_findings
 from omni_migrate.writing import refuse_unwritable, write_plan
 
 if TYPE_CHECKING:
     from omni_migrate.plan.extraction import Move
 
 PACKAGE = "vllm_omni"
-_SKIP_HINT = "mend it, or list it under `skip` in [tool.omni-migrate]"
 
 
 def run(request: ExtractRequest) -> Report:
@@ -58,9 +58,8 @@ def _run(request: ExtractRequest) -> Report:
         )
     listing = request.list_sites and not (request.dry_run or request.check)
     blocked = {} if listing else run_.unreadable()
-    if writes and blocked:
-        path, reason = next(iter(blocked.items()))
-        raise InputError(f"{path} {reason}: it may define a runner or a model, so nothing is written; {_SKIP_HINT}")
+    if writes:
+        refuse_unreadable(blocked, "define a runner or a model")
     plan = Plan("RFC-003", ()) if listing or blocked or not run_.claimed else run_.plan()
     if plan.phases:
         run_.verify(plan)
@@ -232,10 +231,7 @@ class _Run:
         findings += self._patch_findings()
         findings += [self._skipped_runner(runner) for runner in extractor.skipped]
         unreadable = self.unreadable()
-        findings += [
-            Finding(path, 0, "unreadable-file", Severity.ERROR, "", reason, _SKIP_HINT)
-            for path, reason in unreadable.items()
-        ]
+        findings += unreadable_findings(unreadable)
         return Report(
             command="extract-adapters",
             source_spec=self.source.spec,

