@@ -8,18 +8,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from omni_migrate.errors import InputError
 from omni_migrate.plan.apply import apply_in_place, interruptible, uninterrupted
 from omni_migrate.plan.phases import Phase, Plan
-
-if TYPE_CHECKING:
-    from git import Git
+from omni_migrate.repository import Repository, open_repository
 
 _UNDER_WAY = {
     "MERGE_HEAD": "a merge",
@@ -28,11 +22,6 @@ _UNDER_WAY = {
     "rebase-merge": "a rebase",
     "rebase-apply": "a rebase",
 }
-# No hook may run (reference-transaction, fsmonitor), and messages are UTF-8 whatever the user's default is.
-_OPTIONS = (
-    *("--no-optional-locks", "--literal-pathspecs"),
-    *("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false", "-c", "i18n.commitEncoding=utf-8"),
-)
 _NEW_FILE = "100644"
 
 
@@ -41,7 +30,7 @@ def refuse_dirty(checkout: Path) -> None:
 
     Staged, modified and untracked files count, ignored ones do not; so does a merge or rebase under way.
     """
-    with _repository(checkout) as repo:
+    with open_repository(checkout) as repo:
         for name, what in _UNDER_WAY.items():
             if (repo.git_folder / name).exists():
                 raise InputError(f"{what} is under way in {repo.top}: finish or abort it, or pass --allow-dirty")
@@ -62,7 +51,7 @@ def commit_phases(checkout: Path, source_root: Path, plan: Plan, branch: str) ->
     repository without a commit, no identity, or a file of the plan with uncommitted changes. If anything fails later,
     there is no branch, and HEAD, the index and the work tree are as they were.
     """
-    with _repository(checkout) as repo, interruptible(), tempfile.TemporaryDirectory() as folder:
+    with open_repository(checkout) as repo, interruptible(), tempfile.TemporaryDirectory() as folder:
         head = _head(repo)
         _check_branch(repo, branch)
         sign_off = f"Signed-off-by: {_signer(repo)}"
@@ -90,74 +79,13 @@ def commit_phases(checkout: Path, source_root: Path, plan: Plan, branch: str) ->
         return tuple(commits[1:])
 
 
-@dataclass(frozen=True)
-class _Repository:
-    """A checkout that git commands run in, whatever GIT_DIR or GIT_INDEX_FILE the caller's environment has."""
-
-    git: Git
-    top: Path
-    git_folder: Path
-
-    @property
-    def index(self) -> Path:
-        return self.git_folder / "index"
-
-    def run(self, *arguments: str, index: Path | None = None, stdin: str | bytes = b"") -> str:
-        """Standard output of one git command; raises InputError with git's own first line if it fails."""
-        from git import GitCommandError
-
-        command = [
-            *(self.git.GIT_PYTHON_GIT_EXECUTABLE, f"--git-dir={self.git_folder}", f"--work-tree={self.top}"),
-            *(*_OPTIONS, *arguments),
-        ]
-        with tempfile.TemporaryFile() as file:
-            file.write(stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin)
-            file.seek(0)
-            try:
-                output = self.git.execute(
-                    command,
-                    istream=file,
-                    env={"GIT_INDEX_FILE": str(index or self.index)},
-                    strip_newline_in_stdout=False,
-                )
-            except GitCommandError as error:
-                said = str(error.stderr).strip().removeprefix("stderr: ").strip("' \n")
-                first = said.splitlines()[0] if said else "no reason given"
-                raise InputError(f"git {arguments[0]} failed in {self.top}: {first}") from error
-        return str(output)
-
-    def succeeds(self, *arguments: str) -> bool:
-        try:
-            self.run(*arguments)
-        except InputError:
-            return False
-        return True
-
-
-@contextmanager
-def _repository(checkout: Path) -> Iterator[_Repository]:
-    try:
-        from git import InvalidGitRepositoryError, NoSuchPathError, Repo
-    except ImportError as error:
-        raise InputError("git is not installed or not on PATH: install it, or use --dry-run or --output") from error
-    try:
-        repo = Repo(checkout, search_parent_directories=True)
-    except (InvalidGitRepositoryError, NoSuchPathError) as error:
-        raise InputError(f"{checkout} is not in a git checkout: use --dry-run or --output") from error
-    with repo:
-        if repo.working_tree_dir is None:
-            raise InputError(f"{checkout} is a bare repository: use --dry-run or --output")
-        top = Path(os.path.realpath(repo.working_tree_dir))
-        yield _Repository(repo.git, top, Path(os.path.realpath(repo.git_dir)))
-
-
-def _head(repo: _Repository) -> str:
+def _head(repo: Repository) -> str:
     if not repo.succeeds("rev-parse", "--verify", "--quiet", "HEAD^{commit}"):
         raise InputError(f"{repo.top} has no commit yet to branch from: make one, or leave --branch out")
     return repo.run("rev-parse", "HEAD").strip()
 
 
-def _check_branch(repo: _Repository, branch: str) -> None:
+def _check_branch(repo: Repository, branch: str) -> None:
     full = f"refs/heads/{branch}"
     if branch.startswith("-") or branch == "HEAD" or not repo.succeeds("check-ref-format", full):
         raise InputError(f"{branch!r} is no name for a branch: choose another --branch")
@@ -172,7 +100,7 @@ def _check_branch(repo: _Repository, branch: str) -> None:
             )
 
 
-def _signer(repo: _Repository) -> str:
+def _signer(repo: Repository) -> str:
     """`Name <email>` of the committer as configured; what git would guess from the machine's name is no identity."""
     try:
         for who in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
@@ -184,7 +112,7 @@ def _signer(repo: _Repository) -> str:
     return identity.rsplit(" ", 2)[0]
 
 
-def _path_in_git(repo: _Repository, source_root: Path, path: str) -> str:
+def _path_in_git(repo: Repository, source_root: Path, path: str) -> str:
     """Where git knows the file, a symbolic link resolved as the change is written through it."""
     target = Path(os.path.realpath(source_root / path))
     if not target.is_relative_to(repo.top):
@@ -192,7 +120,7 @@ def _path_in_git(repo: _Repository, source_root: Path, path: str) -> str:
     return target.relative_to(repo.top).as_posix()
 
 
-def _modes(repo: _Repository, plan: Plan, paths: dict[str, str], own_index: Path) -> dict[str, str]:
+def _modes(repo: Repository, plan: Plan, paths: dict[str, str], own_index: Path) -> dict[str, str]:
     """Each file's mode in git; raises InputError for a file whose commit would hold more than the plan's change."""
     listed = sorted(set(paths.values()))
     committed = _entries(repo.run("ls-files", "-s", "-z", "--", *listed, index=own_index))
@@ -222,7 +150,7 @@ def _entries(listing: str) -> dict[str, list[str]]:
     return entries
 
 
-def _blob(repo: _Repository, path: str, data: bytes, index: Path, write: bool = False) -> str:
+def _blob(repo: Repository, path: str, data: bytes, index: Path, write: bool = False) -> str:
     """The name of the object that git makes of `data` at `path`, line ends converted as the checkout asks."""
     options = ("-w",) if write else ()
     return repo.run("hash-object", *options, "--stdin", f"--path={path}", index=index, stdin=data).strip()
@@ -234,7 +162,7 @@ def _message(plan: Plan, phase: Phase, sign_off: str) -> str:
     return f"{subject}\n\n" + (f"{body}\n" if body else "") + f"{sign_off}\n"
 
 
-def _switch(repo: _Repository, source_root: Path, plan: Plan, branch: str, tip: str, entries: str) -> None:
+def _switch(repo: Repository, source_root: Path, plan: Plan, branch: str, tip: str, entries: str) -> None:
     """Bring work tree, branch, index and HEAD to the last commit, or leave all four as they were."""
     full = f"refs/heads/{branch}"
     index = repo.index.read_bytes() if repo.index.exists() else None
@@ -258,7 +186,7 @@ def _switch(repo: _Repository, source_root: Path, plan: Plan, branch: str, tip: 
     repo.succeeds("update-index", "-q", "--refresh")
 
 
-def _point_back(repo: _Repository, on_branch: str, head: str, index: bytes | None) -> None:
+def _point_back(repo: Repository, on_branch: str, head: str, index: bytes | None) -> None:
     if on_branch != "HEAD":
         repo.run("symbolic-ref", "HEAD", on_branch)
     else:

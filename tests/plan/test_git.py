@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from omni_migrate.errors import InputError
-from omni_migrate.plan import git as plan_git
 from omni_migrate.plan.git import commit_phases, refuse_dirty
 from omni_migrate.plan.phases import Phase, Plan
 from omni_migrate.report.findings import FileChange
+from omni_migrate.repository import Repository
 
 BRANCH = "migrate"
 
@@ -383,17 +383,17 @@ def test_a_failure_at_any_git_command_leaves_all_as_it_was(
     (checkout / "staged.py").write_bytes(b"staged\n")
     git(checkout, "add", "staged.py")
     before = state(checkout)
-    run = plan_git._Repository.run
+    run = Repository.run
     stop_at = called = 0
 
-    def stop(self: plan_git._Repository, *arguments: str, **options: object) -> str:
+    def stop(self: Repository, *arguments: str, **options: object) -> str:
         nonlocal called
         called += 1
         if called == stop_at and "--refresh" not in arguments:
             raise error
         return run(self, *arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(plan_git._Repository, "run", stop)
+    monkeypatch.setattr(Repository, "run", stop)
     while True:
         stop_at, called = stop_at + 1, 0
         index = (checkout / ".git/index").read_bytes()
