@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from omni_migrate.errors import InputError
@@ -24,13 +25,22 @@ def confined(folder: Path, path: str, what: str) -> Path:
 
 def stays_inside(path: str) -> bool:
     """Whether a relative path names something below the folder that it starts from; `.git` is never inside."""
+    return bool(PurePosixPath(path).parts) and not leaves(path) and not is_gits_own(path)
+
+
+def leaves(path: str) -> bool:
+    """Whether a path leads out of the folder that it starts from, on any operating system."""
     windows = PureWindowsPath(path)
-    parts = {part.rstrip(". ").lower() if part != ".." else part for part in windows.parts}
-    return bool(
-        PurePosixPath(path).parts
-        and not PurePosixPath(path).is_absolute()
-        and not (windows.drive or windows.root)
-        and not parts & {"..", ".git", "git~1"}
-        and "\0" not in path
-        and PurePosixPath(path) != PurePosixPath(".")
-    )
+    # Windows drops dots and spaces at the end of a name: `.. ` is `..` there.
+    climbs = any(part.startswith("..") and not part.strip(". ") for part in windows.parts)
+    return path.startswith(("/", "\\")) or bool(windows.drive or windows.root) or climbs or "\0" in path
+
+
+def is_gits_own(path: str) -> bool:
+    """Whether a part of a path is git's own folder, also as Windows and macOS spell it."""
+    for part in PureWindowsPath(path).parts:
+        visible = part if part.isascii() else "".join(c for c in part if unicodedata.category(c) != "Cf")
+        # A stream of a file (`.git::$INDEX_ALLOCATION`) is the file.
+        if visible.partition(":")[0].rstrip(". ").lower() in (".git", "git~1"):
+            return True
+    return False

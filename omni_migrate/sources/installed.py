@@ -6,8 +6,10 @@ import hashlib
 import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from omni_migrate.errors import InputError
+from omni_migrate.limits import files_below, read_regular, shown
 from omni_migrate.sources import cache
 from omni_migrate.sources.source import Source, find_root
 
@@ -25,7 +27,7 @@ def from_environment(spec: str, package: str) -> Source:
             f"{' or ' + os.environ['VIRTUAL_ENV'] if os.environ.get('VIRTUAL_ENV') else ''}; "
             "give its folder, or a requirement such as vllm-omni==0.30.0"
         )
-    folders = [Path(str(found.locate_file(""))), *_editable(found.read_text("direct_url.json"))]
+    folders = [Path(str(found.locate_file(""))), *_editable(spec, found.read_text("direct_url.json"))]
     root = find_root(folders, package)
     if root is None:
         looked = ", ".join(map(str, folders))
@@ -35,17 +37,26 @@ def from_environment(spec: str, package: str) -> Source:
 
 def copy_of_package(root: Path, package: str) -> Path:
     """The Python files of `root/package` alone, in the cache: its neighbours are other people's packages."""
-    files = sorted(file for file in (root / package).rglob("*.py") if file.is_file())
+    found = map(Path, files_below(str(root / package), unlisted=_refuse))
+    files = sorted(file for file in found if file.suffix == ".py" and file.is_file())
     stamps = [(file.relative_to(root).as_posix(), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    key = ("installed", hashlib.sha256(repr((str(root), stamps)).encode()).hexdigest())
+    key = ("installed", hashlib.sha256(repr((str(root), stamps)).encode("utf-8", "surrogateescape")).hexdigest())
 
     def copy(target: Path) -> None:
         for file in files:
+            try:
+                data = read_regular(file)
+            except OSError as error:
+                _refuse(str(file), error)
             copied = target / file.relative_to(root)
             copied.parent.mkdir(parents=True, exist_ok=True)
-            copied.write_bytes(file.read_bytes())
+            copied.write_bytes(data)
 
     return cache.kept(*key) or cache.keep(copy, *key)
+
+
+def _refuse(path: str, error: OSError) -> NoReturn:
+    raise InputError(f"{shown(path)} cannot be read: {error.strerror or error}; give a source without it") from error
 
 
 def _active_environment() -> list[str]:
@@ -59,12 +70,17 @@ def _active_environment() -> list[str]:
     ]
 
 
-def _editable(direct_url: str | None) -> list[Path]:
-    """The folder of an editable install, by PEP 610."""
+def _editable(spec: str, direct_url: str | None) -> list[Path]:
+    """The folder of an editable install, by PEP 610; it is only read. Raises InputError if the file is none."""
     import json
     from urllib.parse import unquote, urlsplit
 
     if direct_url is None:
         return []
-    url = urlsplit(json.loads(direct_url).get("url", ""))
+    try:
+        url = urlsplit(json.loads(direct_url)["url"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{spec}: its direct_url.json names no folder; install it again, or give its folder"
+        ) from error
     return [Path(unquote(url.path))] if url.scheme == "file" else []

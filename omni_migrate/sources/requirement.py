@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omni_migrate.errors import InputError
+from omni_migrate.limits import ARCHIVE_BYTES, MIB
 from omni_migrate.progress import Progress
 from omni_migrate.sources import cache
 from omni_migrate.sources.archive import unpack
@@ -30,6 +31,8 @@ UNREACHABLE = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 NEAREST = 6
+# The archive, and what pip unpacks of a source archive.
+FETCHED_BYTES = 2 * ARCHIVE_BYTES
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,11 @@ def _download(spec: str, requirement: str, options: list[str], folder: Path, pro
             seen = 0
             while process.poll() is None:
                 size = _size(folder)
+                if size > FETCHED_BYTES:
+                    raise InputError(
+                        f"{spec}: pip fetched more than {FETCHED_BYTES // MIB:,} MiB, the limit; fetch it yourself and "
+                        "give the file"
+                    )
                 advance(max(size - seen, 0))
                 seen = max(size, seen)
                 try:
@@ -194,7 +202,8 @@ def _unreachable(spec: str, requirement: str, reason: str) -> InputError:
     from packaging.utils import canonicalize_name
 
     name = canonicalize_name(Requirement(requirement).name)
-    there = ", ".join(f"{name}=={version}" for version in cache.kept_names("release", name))
+    whole = (version for version in cache.kept_names("release", name) if cache.kept("release", name, version))
+    there = ", ".join(f"{name}=={version}" for version in whole)
     return InputError(
         f"{spec}: pip could not reach a package index: {reason}; check the network and pip's configuration, or "
         f"give {f'what is in the cache ({there})' if there else 'a directory, a wheel or an archive'}"

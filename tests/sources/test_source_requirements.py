@@ -194,6 +194,71 @@ def test_an_interrupt_ends_pip_and_leaves_nothing(wheelhouse, tmp_path):
     assert list((tmp_path / "cache" / "tmp").iterdir()) == []
 
 
+@pytest.mark.parametrize("who", ["pip", "the tool"])
+def test_a_fetch_that_is_killed_leaves_nothing_that_the_next_one_takes(wheel, wheelhouse, tmp_path, who):
+    """An index that accepts and never answers, and `kill -9` while pip waits for it."""
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        environment = os.environ | {"PIP_INDEX_URL": f"http://127.0.0.1:{server.getsockname()[1]}/simple"}
+        environment.pop("PIP_NO_INDEX")
+        script = (
+            "from pathlib import Path\nfrom omni_migrate.errors import InputError\n"
+            "from omni_migrate.sources import requirement, resolve\nstart = requirement.subprocess.Popen\n"
+            "def started(*args, **options):\n"
+            "    process = start(*args, **options)\n    print(process.pid, flush=True)\n    return process\n"
+            "requirement.subprocess.Popen = started\n"
+            "try:\n    resolve('vllm-omni==0.3', cwd=Path.cwd())\nexcept InputError as error:\n    print(error)\n"
+        )
+        tool = subprocess.Popen([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, text=True)
+        assert tool.stdout is not None
+        pip = int(tool.stdout.readline())
+        connection, _ = server.accept()
+        os.kill(pip if who == "pip" else tool.pid, signal.SIGKILL)
+        said = tool.communicate(timeout=30)[0]
+        assert said.startswith("vllm-omni==0.3: pip cannot fetch it") if who == "pip" else said == ""
+        if who == "the tool":
+            os.kill(pip, signal.SIGKILL)
+        connection.close()
+    wheel("0.3")
+    assert resolve("vllm-omni==0.3", cwd=tmp_path).version == "0.3"
+
+
+def test_two_runs_that_fetch_the_same_at_once_both_have_it(wheel, wheelhouse, tmp_path):
+    wheel("0.3")
+    script = (
+        "from pathlib import Path\nfrom omni_migrate.sources import resolve\n"
+        "print(resolve('vllm-omni==0.3', cwd=Path.cwd()).version)\n"
+    )
+    runs = [
+        subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for _ in range(2)
+    ]
+    assert [run.communicate()[0] for run in runs] == ["0.3\n"] * 2
+
+
+def test_what_was_changed_in_the_cache_is_fetched_again(wheel, wheelhouse, tmp_path, monkeypatch, refused, dead_index):
+    file = wheel("0.3")
+    root = resolve("vllm-omni==0.3", cwd=tmp_path).root
+    (root / "vllm_omni/worker/runner.py").write_text("class Burner:\n    pass\n")
+    assert resolve("vllm-omni==0.3", cwd=tmp_path).root == root
+    assert (root / "vllm_omni/worker/runner.py").read_text() == "class Runner:\n    pass\n"
+    (root / "vllm_omni/worker/runner.py").write_text("class Burner:\n    pass\n")
+    file.unlink()
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.setenv("PIP_INDEX_URL", dead_index["PIP_INDEX_URL"])
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    assert refused("vllm-omni==0.3", tmp_path).endswith("or give a directory, a wheel or an archive")
+
+
+def test_a_release_that_fills_the_disk_is_stopped(wheel, wheelhouse, tmp_path, monkeypatch, refused):
+    wheel("0.3", files={"vllm_omni/a.py": "", "vllm_omni/data.bin": random.Random(0).randbytes(300_000).hex()})
+    monkeypatch.setattr("omni_migrate.sources.requirement.FETCHED_BYTES", 1000)
+    monkeypatch.setattr("omni_migrate.sources.requirement.POLL_SECONDS", 0.01)
+    assert "pip fetched more than 0 MiB, the limit; fetch it yourself" in refused("vllm-omni==0.3", tmp_path)
+    assert list((tmp_path / "cache/tmp").iterdir()) == []
+
+
 @pytest.mark.release
 @pytest.mark.parametrize(
     ("spec", "package", "version"),
