@@ -12,6 +12,8 @@ from functools import cached_property
 
 from omni_migrate.plan.workspace import TextFile, Workspace, decode
 
+_UNREAD = "cannot be read"
+
 
 @dataclass(frozen=True)
 class ImportedName:
@@ -147,25 +149,31 @@ class Modules:
         try:
             data = self.workspace.read(path)
         except OSError as error:
-            self.unreadable[path] = f"cannot be read: {error.strerror}"
+            self.unreadable[path] = f"{_UNREAD}: {error.strerror or error}"
             return None
         known = self._parsed.get(path)
         if known is not None and known[0] == data:
             return known[1]
         try:
             module = Module(path, decode(data))
-        except (SyntaxError, ValueError, RecursionError) as error:
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = getattr(error, "lineno", None)
-            self.unreadable[path] = f"cannot be parsed: {getattr(error, 'msg', None) or error}" + (
-                f" (line {line})" if line else ""
+            self.unreadable[path] = (
+                f"cannot be parsed: {getattr(error, 'msg', None) or str(error) or 'it is nested too deeply'}"
+                + (f" (line {line})" if line else "")
             )
             return None
         self._parsed[path] = (data, module)
         return module
 
     def searched(self, below: str) -> Iterator[str]:
-        """The files below a folder, those to skip left out."""
-        for path in self.workspace.python_files((below,)):
+        """The files below a folder, those to skip left out; a folder that cannot be listed is unreadable."""
+        paths = list(self.workspace.python_files((below,)))
+        prefix = f"{below}/" if below and not below.endswith("/") else below
+        for folder, reason in self.workspace.unlisted.items():
+            if folder.startswith(prefix) and not any(fnmatch(folder, pattern) for pattern in self._skip):
+                self.unreadable[folder] = reason
+        for path in paths:
             if not any(fnmatch(path, pattern) for pattern in self._skip):
                 yield path
 
@@ -175,7 +183,7 @@ class Modules:
         searched = set(self.searched(below))
         for path in self.workspace.python_files((below,)):
             reason = self.unreadable.get(path, "") if path in searched else "is listed under `skip`"
-            if reason and definition.search(self.workspace.read(path)):
+            if reason and not reason.startswith(_UNREAD) and definition.search(self.workspace.read(path)):
                 return f"{path} {reason}"
         return ""
 
@@ -186,7 +194,8 @@ class Modules:
         for path in self.searched(below):
             try:
                 data = self.workspace.read(path)
-            except OSError:
+            except OSError as error:
+                self.unreadable[path] = f"{_UNREAD}: {error.strerror or error}"
                 continue
             if any(needle in data for needle in needles):
                 found.append(path)
