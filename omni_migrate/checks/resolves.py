@@ -53,7 +53,7 @@ def resolves(
     seeds = _seeds(old, new, changed)
     findings = set(_new_imports(old, new, changed))
     if lost_names or seeds:
-        sources = {path: after.read(path) for path in after.python_files()}
+        sources = {path: data for path in after.python_files() if (data := _data(after, path)) is not None}
         lost_attributes: dict[Key, set[str]] = {}
         still: set[str] = set()
         if seeds:
@@ -72,6 +72,14 @@ def resolves(
         gone_for_all -= _defined_elsewhere(sources, changed, gone_for_all)
         findings.update(_uses_elsewhere(new, sources, lost_names, lost_attributes, gone_for_all))
     return sorted(findings, key=lambda found: (found.path, found.line, found.message))
+
+
+def _data(tree: Tree, path: str) -> bytes | None:
+    """A file's bytes; None if it cannot be read, which is a reason not to write unless the user skips it."""
+    try:
+        return tree.read(path)
+    except OSError:
+        return None
 
 
 class _Index:
@@ -95,7 +103,8 @@ class _Index:
         """Facts of the file; None if it is not there or does not parse."""
         modules = self._own if path in self._changed else self._unchanged
         if path not in modules:
-            modules[path] = module_facts(self.tree.read(path)) if self.exists(path) else None
+            data = _data(self.tree, path) if self.exists(path) else None
+            modules[path] = module_facts(data) if data is not None else None
         return modules[path]
 
     def module_path(self, importer: str, wanted: Import, submodule: str = "") -> str | None:

@@ -107,7 +107,7 @@ def sites_of_files(modules: Modules, specs: Sequence[HookSpec], package: str, pa
     word = re.compile(rb"\b(?:" + b"|".join(re.escape(name).encode() for name in sorted(names.words)) + rb")\b")
     found: list[HookSite] = []
     for path in paths:
-        if not word.search(modules.workspace.read(path)):
+        if not word.search(modules.data(path)):
             continue
         module = modules.get(path)
         if module is not None:
@@ -167,7 +167,7 @@ def dead_definitions(modules: Modules, sites: Sequence[HookSite], package: str) 
     ]
     defined = {name: {site.path for site in unused if site.name == name} for name in {site.name for site in unused}}
     for path in modules.mentioning(set(defined), package) if defined else ():
-        data = modules.workspace.read(path)
+        data = modules.data(path)
         for name, homes in defined.items():
             if path not in homes and re.search(rb"\b" + name.encode() + rb"\b", data):
                 used.add(name)

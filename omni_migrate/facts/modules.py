@@ -146,10 +146,8 @@ class Modules:
 
     def get(self, path: str) -> Module | None:
         """The module, parsed again only if its bytes changed; None if it cannot be read or parsed."""
-        try:
-            data = self.workspace.read(path)
-        except OSError as error:
-            self.unreadable[path] = f"{_UNREAD}: {error.strerror or error}"
+        data = self._read(path)
+        if data is None:
             return None
         known = self._parsed.get(path)
         if known is not None and known[0] == data:
@@ -165,6 +163,17 @@ class Modules:
             return None
         self._parsed[path] = (data, module)
         return module
+
+    def data(self, path: str) -> bytes:
+        """The file's bytes; none, and the reason is remembered, if it cannot be read."""
+        return self._read(path) or b""
+
+    def _read(self, path: str) -> bytes | None:
+        try:
+            return self.workspace.read(path)
+        except OSError as error:
+            self.unreadable[path] = f"{_UNREAD}: {error.strerror or error}"
+            return None
 
     def searched(self, below: str) -> Iterator[str]:
         """The files below a folder, those to skip left out; a folder that cannot be listed is unreadable."""
@@ -192,11 +201,7 @@ class Modules:
         needles = [word.encode() for word in words]
         found = []
         for path in self.searched(below):
-            try:
-                data = self.workspace.read(path)
-            except OSError as error:
-                self.unreadable[path] = f"{_UNREAD}: {error.strerror or error}"
-                continue
+            data = self.data(path)
             if any(needle in data for needle in needles):
                 found.append(path)
         return found

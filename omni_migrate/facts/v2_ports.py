@@ -345,7 +345,7 @@ class _Checks:
         for function in self.functions:
             yield from self._refused_in(function, "")
         for path in self.modules.mentioning({"NotImplementedError", _FORCED.decode()}, self.package):
-            data = self.modules.workspace.read(path)
+            data = self.modules.data(path)
             refuses = b"NotImplementedError" in data and _NAMES_V2.search(data)
             forces = _FORCED in data and "/worker/" in path
             if path in self.port.files or not (refuses or forces):

@@ -156,7 +156,7 @@ class VllmSource:
             found: dict[str, list[str]] = {}
             for path in self.modules.workspace.python_files((folder,)):
                 home = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-                for word in _DEFINED.findall(self.modules.workspace.read(path)):
+                for word in _DEFINED.findall(self.modules.data(path)):
                     found.setdefault(word.decode(), []).append(home)
             self._defined[folder] = found
         return self._defined[folder]

@@ -58,7 +58,7 @@ class AdapterPackage:
 
     def owns(self, path: str) -> bool:
         """Whether a file is one of the adapters', as opposed to something else's in a folder of that name."""
-        return "/adapters/" in path and b"ModelAdapterRegistry" in self.workspace.read(path)
+        return "/adapters/" in path and b"ModelAdapterRegistry" in self.modules.data(path)
 
     def foreign(self, platform_runners: Iterable[str]) -> str | None:
         """A file of something else that stands where adapters are to be, None if there is none."""

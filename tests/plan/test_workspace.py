@@ -128,6 +128,7 @@ def test_a_file_that_is_none_is_listed_and_cannot_be_read(tree, kind):
     assert modules.mentioning({"needle"}, "pkg") == ["pkg/a.py"]
     assert modules.unreadable["pkg/x.py"].startswith("cannot be read: ")
     assert modules.unread_definition("X", "pkg") == ""
+    assert modules.get("pkg/x.py") is None and modules.data("pkg/x.py") == b""
 
 
 def test_a_folder_that_is_named_like_a_module_is_a_folder(tree):
