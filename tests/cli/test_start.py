@@ -14,7 +14,7 @@ from omni_migrate.cli.knowledge import adapters, hooks, rules
 
 # What costs more than the rest of the start-up, and what only a command needs.
 # typer itself imports importlib.metadata (through pydantic) for a command's help, so that is not ours to forbid.
-HEAVY = {"libcst", "rich", "git", "ruff", "packaging", "platformdirs", "tomllib", "tomli"}
+HEAVY = {"libcst", "rich", "ruff", "packaging", "platformdirs", "tomllib", "tomli"}
 ENGINE = {"omni_migrate.facts", "omni_migrate.plan", "omni_migrate.report", "omni_migrate.sources", "codemods"}
 
 
