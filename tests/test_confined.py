@@ -20,7 +20,8 @@ def test_a_path_below_the_folder_is_that_path(tmp_path: Path, path: str) -> None
 @pytest.mark.parametrize(
     "path",
     ["", ".", "/a.py", "..", "../a.py", "a/../../b.py", "a/../b.py", "C:/a.py", "C:a.py", "a\\..\\..\\b.py", "\\a.py",
-     "//host/share/a.py", "a\0.py", ".git/config", "a/.GIT/hooks/x.py", "git~1/x.py", ".git./x.py"],
+     "//host/share/a.py", "a\0.py", ".git/config", "a/.GIT/hooks/x.py", "git~1/x.py", ".git./x.py",
+     ".. /a.py", "a/.. /b.py", "a/.../b.py", ".git ./x.py", ".git::$INDEX_ALLOCATION/x.py", ".g\u200cit/x.py"],
 )  # fmt: skip
 def test_any_other_path_is_one_line(tmp_path: Path, path: str) -> None:
     with pytest.raises(InputError, match=r"a test's path .* leads out of its folder"):

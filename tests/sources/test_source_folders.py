@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from omni_migrate.plan.workspace import Workspace
 from omni_migrate.sources import resolve
 
 
@@ -32,6 +33,17 @@ def test_a_src_layout(tree):
 def test_a_relative_path_starts_at_the_current_directory(tree):
     root = tree()
     assert resolve(root.name, cwd=root.parent).root == root
+
+
+def test_a_link_to_a_file_is_read_and_a_link_to_a_folder_is_not_followed(tree, tmp_path):
+    """A checkout's own links are its files, wherever they point; only what is no regular file is not read."""
+    root = tree()
+    other = tree("other", {"a.py": "x = 1\n"})
+    (root / "vllm_omni/link.py").symlink_to(other / "a.py")
+    (root / "vllm_omni/folder").symlink_to(other)
+    workspace = Workspace(resolve(str(root), cwd=Path.cwd()).root)
+    assert workspace.read("vllm_omni/link.py") == b"x = 1\n"
+    assert "vllm_omni/folder/a.py" not in list(workspace.python_files())
 
 
 def test_a_folder_may_have_an_at_sign(tree):
