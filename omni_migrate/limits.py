@@ -15,17 +15,17 @@ from typing import IO, NoReturn
 from omni_migrate.errors import InputError
 
 MIB = 1 << 20
-# The largest Python file of vLLM 0.32 has 0.4 MiB; a parse tree takes some hundred times its text.
+# The largest Python file of vLLM 0.32 has 0.3 MiB.
 FILE_BYTES = 16 * MIB
-# All that is kept of an archive or commit; of vLLM's wheel 38 MiB.
+# All that is kept of an archive or commit; of vLLM's wheel 37 MiB.
 TREE_BYTES = 512 * MIB
-# The archive itself, and what a compressed tar unpacks to, kept or not: wheels with GPU code have up to 1 GiB.
+# The archive itself, and what a compressed tar unpacks to, kept or not.
 ARCHIVE_BYTES = 4096 * MIB
-# Python text packs 4 to 6 times, zeros 1,000 times; small archives may do as they like.
+# vLLM's source packs 4 times as a wheel and 5 times as .tar.gz, zeros 1,000 times; small archives may do as they like.
 RATIO, RATIO_FREE_BYTES = 200, 64 * MIB
-# Files, links and folders; the Linux kernel has some 90,000.
+# Files, links and folders: twice a large checkout.
 MEMBERS = 100_000
-# Folders within folders; vLLM has 9.
+# Folders within folders; vLLM's files lie 7 deep.
 DEPTH = 64
 # Where a link points.
 LINK_BYTES = 4096
