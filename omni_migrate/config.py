@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from omni_migrate.errors import InputError
+from omni_migrate.limits import read_regular
 
 CONFIG_FILE = "omni-migrate.toml"
 
@@ -19,21 +22,21 @@ class Config:
     """
 
     skip: tuple[str, ...] = ()
-    adapters: tuple[dict[str, Any], ...] = ()
-    markers: tuple[dict[str, Any], ...] = ()
+    adapters: tuple[Mapping[str, Any], ...] = ()
+    markers: tuple[Mapping[str, Any], ...] = ()
 
 
 def load_config(root: Path) -> Config:
     """The configuration of the source at `root` (or its parent for a `src` layout); the default if there is none.
 
-    Raises InputError for TOML that does not parse, an unknown key, or a value of the wrong type.
+    Raises InputError, naming the file and the key, for TOML that does not parse and for what does not fit the schema.
     """
     for folder in (root, root.parent) if root.name == "src" else (root,):
         own = folder / CONFIG_FILE
-        if own.is_file():
+        if os.path.lexists(own):
             return _config(read_toml(own), own.as_posix())
         project = folder / "pyproject.toml"
-        if project.is_file():
+        if os.path.lexists(project):
             tool = read_toml(project).get("tool")
             table = tool.get("omni-migrate") if isinstance(tool, dict) else None
             if table is not None:
@@ -49,28 +52,29 @@ def read_toml(file: Path) -> dict[str, Any]:
         import tomli as tomllib
 
     try:
-        return tomllib.loads(file.read_bytes().decode("utf-8-sig"))
+        data = read_regular(file)
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror or error}") from error
+    try:
+        return tomllib.loads(data.decode("utf-8-sig"))
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{file}: is not TOML: {error}") from error
     except UnicodeDecodeError as error:
-        line = file.read_bytes().count(b"\n", 0, error.start) + 1
+        line = data.count(b"\n", 0, error.start) + 1
         raise InputError(f"{file}: is not UTF-8 (at line {line}); save it as UTF-8") from error
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read: {error.strerror or error}") from error
+    except RecursionError as error:
+        raise InputError(f"{file}: is nested too deep to be read; make it flatter") from error
+    except ValueError as error:  # a number with more digits than Python takes
+        raise InputError(f"{file}: is not TOML: {error}") from error
 
 
 def _config(table: object, where: str) -> Config:
-    if not isinstance(table, dict):
-        raise InputError(f"{where}: is not a table; write the keys below it")
-    known = ("skip", "adapters", "markers")
-    for key in table:
-        if key not in known:
-            raise InputError(f"{where}: unknown key {key!r}; the known ones are {', '.join(known)}")
-    skip = table.get("skip", [])
-    if not (isinstance(skip, list) and all(isinstance(glob, str) for glob in skip)):
-        raise InputError(f"{where}: skip must be a list of globs, such as ['vllm_omni/legacy/*.py']")
-    tables = {key: table.get(key, []) for key in ("adapters", "markers")}
-    for key, entries in tables.items():
-        if not (isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries)):
-            raise InputError(f"{where}: {key} must be an array of tables, [[{key}]]")
-    return Config(tuple(skip), tuple(tables["adapters"]), tuple(tables["markers"]))
+    from omni_migrate.knowledge import merged_adapters
+    from omni_migrate.knowledge.schema import check_claims, check_table
+
+    check_table(table, where)
+    assert isinstance(table, dict)
+    adapters = table.get("adapters", [])
+    own = {entry["name"]: number for number, entry in enumerate(adapters)}
+    check_claims(merged_adapters(adapters), own, where)
+    return Config(tuple(table.get("skip", ())), tuple(adapters), tuple(table.get("markers", ())))

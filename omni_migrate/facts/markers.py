@@ -13,16 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from omni_migrate.errors import InputError
 from omni_migrate.facts.modules import Module
 from omni_migrate.knowledge import read_toml
 from omni_migrate.report.findings import Finding, Severity
 
 RULES = ("marker-lone", "marker-indent", "marker-inverted", "marker-nested", "marker-cut", "marker-empty")
-KINDS = ("divider", "opener", "closer", "dashes", "line")
 # What a way of pairing costs: a block with nothing in it is less likely than a marker without its other half.
 _LONE, _EMPTY = 10, 15
-_ANY_COMMENT = "# zq, 1"
 _CLAUSES = frozenset({"else", "elif", "except", "finally"})
 _LAYOUT = frozenset({tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT})
 
@@ -37,25 +34,9 @@ class Style:
 
 
 def marker_styles(extra: Iterable[Mapping[str, Any]] = ()) -> tuple[Style, ...]:
-    """The project's styles, then the package's. Raises InputError on a table that does not fit."""
-    styles = []
-    for entry in (*extra, *read_toml("markers.toml")["style"]):
-        name = entry.get("name")
-        if set(entry) != {"name", "kind", "pattern"} or not all(isinstance(value, str) for value in entry.values()):
-            raise InputError(f"configuration: a marker needs the texts name, kind and pattern, unlike {dict(entry)!r}")
-        if entry["kind"] not in KINDS:
-            raise InputError(f"configuration: marker {name!r} is of no kind {entry['kind']!r}: {', '.join(KINDS)}")
-        pattern = entry["pattern"]
-        try:
-            style = Style(entry["name"], entry["kind"], re.compile(pattern))
-        except re.error as error:
-            raise InputError(f"configuration: marker {name!r}: {pattern!r} is no pattern: {error}") from error
-        if "#" not in pattern:
-            raise InputError(f"configuration: marker {name!r}: {pattern!r} matches no comment; begin it with the #")
-        if style.pattern.fullmatch(_ANY_COMMENT):
-            raise InputError(f"configuration: marker {name!r}: {pattern!r} matches every comment; say what marks")
-        styles.append(style)
-    return tuple(styles)
+    """The project's styles, as the configuration's schema checked them, then the package's."""
+    tables = (*extra, *read_toml("markers.toml")["style"])
+    return tuple(Style(table["name"], table["kind"], re.compile(table["pattern"])) for table in tables)
 
 
 @dataclass(frozen=True)

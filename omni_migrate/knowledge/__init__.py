@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
+from keyword import iskeyword
 from typing import Any
 
 from omni_migrate.errors import InputError
@@ -87,6 +88,8 @@ class HookSpec:
     ported_by: tuple[str, ...] = ()
 
 
+# Modules of the adapter package (RFC-003 §3): an adapter of that name would be written over them.
+ADAPTER_MODULES = frozenset({"base", "registry", "__init__"})
 NAME_KINDS = (
     "methods", "overrides", "functions", "classes", "attributes", "capabilities", "fields", "keys", "adapter_methods",
 )  # fmt: skip
@@ -145,16 +148,21 @@ def common_words() -> frozenset[str]:
 def adapters(extra: Iterable[Mapping[str, Any]] = ()) -> tuple[AdapterSpec, ...]:
     """The adapters of the package and of the project's configuration, in order of phase.
 
-    A project's table with the name of a known adapter adds to it. Raises InputError on a table that does not fit.
+    A project's table, as `schema` checked it, adds to the known adapter of its name.
     """
+    specs = [_spec(entry) for entry in merged_adapters(extra).values()]
+    return tuple(sorted(specs, key=lambda spec: spec.phase))
+
+
+def merged_adapters(extra: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The package's tables by name, the project's added; each has its class."""
     tables: dict[str, dict[str, Any]] = {entry["name"]: entry for entry in read_toml("adapters.toml")["adapter"]}
     for entry in extra:
-        name = entry.get("name")
-        if not isinstance(name, str) or not name.isidentifier():
-            raise InputError(f"configuration: an adapter needs a name that is a Python identifier, not {name!r}")
+        name = entry["name"]
         tables[name] = _merged(tables[name], entry) if name in tables else dict(entry)
-    specs = [_spec(entry) for entry in tables.values()]
-    return tuple(sorted(specs, key=lambda spec: spec.phase))
+    for name, table in tables.items():
+        table.setdefault("class", "".join(part.title() for part in name.split("_")) + "Adapter")
+    return tables
 
 
 @cache
@@ -212,12 +220,6 @@ def _merged(known: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any
 
 
 def _spec(entry: Mapping[str, Any]) -> AdapterSpec:
-    known = {item.name for item in fields(AdapterSpec)} - {"class_name", "proposed"} | {"class"}
-    unknown = sorted(set(entry) - known)
-    if unknown:
-        raise InputError(
-            f"configuration: adapter {entry['name']!r} has no key {unknown[0]!r}; known are {', '.join(sorted(known))}"
-        )
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
         for key, value in entry.items()
@@ -225,8 +227,7 @@ def _spec(entry: Mapping[str, Any]) -> AdapterSpec:
     }
     values.setdefault("phase", 6)
     values.setdefault("summary", f"What {entry['name']} needs of the runner")
-    default_class = "".join(part.title() for part in entry["name"].split("_")) + "Adapter"
-    return AdapterSpec(class_name=entry.get("class", default_class), **values)
+    return AdapterSpec(class_name=entry["class"], **values)
 
 
 def proposed_adapter(class_names: Sequence[str]) -> AdapterSpec:
@@ -238,6 +239,8 @@ def proposed_adapter(class_names: Sequence[str]) -> AdapterSpec:
         f"_{letter.lower()}" if letter.isupper() and index and not stem[index - 1].isupper() else letter.lower()
         for index, letter in enumerate(stem)
     )
+    if iskeyword(name) or name in ADAPTER_MODULES:
+        name, stem = f"{name}_model", f"{stem}Model"
     summary = f"What {' and '.join(class_names)} need{'s' if len(class_names) == 1 else ''} of the runner"
     return AdapterSpec(name, f"{stem}Adapter", 4, summary, class_names=tuple(class_names), proposed=True)
 

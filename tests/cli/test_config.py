@@ -38,26 +38,6 @@ def test_a_byte_order_mark_is_no_part_of_it(tmp_path):
     assert load_config(tmp_path) == Config()
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"skip = [\n'a'\nb", "line 3"),
-        (b"# \n# \xff\n", "not UTF-8 (at line 2)"),
-        (b"skp = []\n", "unknown key 'skp'; the known ones are skip, adapters, markers"),
-        (b"skip = 'a'\n", "skip must be a list of globs"),
-        (b"skip = [1]\n", "skip must be a list of globs"),
-        (b"adapters = ['mine']\n", "adapters must be an array of tables"),
-        (b"markers = ['# mine']\n", "markers must be an array of tables"),
-    ],
-)
-def test_what_is_wrong_is_named(tmp_path, content, said):
-    (tmp_path / "omni-migrate.toml").write_bytes(content)
-    with pytest.raises(InputError) as error:
-        load_config(tmp_path)
-    assert "omni-migrate.toml" in str(error.value)
-    assert said in str(error.value)
-
-
 def test_a_pyproject_that_does_not_parse_is_named_with_its_line(tmp_path):
     (tmp_path / "pyproject.toml").write_text("[project]\nname = \n")
     with pytest.raises(InputError, match=r"pyproject\.toml: is not TOML: .*line 2"):
@@ -66,5 +46,5 @@ def test_a_pyproject_that_does_not_parse_is_named_with_its_line(tmp_path):
 
 def test_a_table_that_is_none(tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool]\nomni-migrate = 1\n")
-    with pytest.raises(InputError, match="is not a table"):
+    with pytest.raises(InputError, match=r"omni-migrate\]: expected a table, got int"):
         load_config(tmp_path)

@@ -9,7 +9,6 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from marked_code import OWN_STYLES, marked_class
 
-from omni_migrate.errors import InputError
 from omni_migrate.facts.markers import find_markers, marker_styles
 from omni_migrate.facts.modules import Module
 from omni_migrate.plan.workspace import decode
@@ -143,23 +142,6 @@ def test_a_projects_own_markers():
         (3, 5, "begin"),
         (6, 8, "omni-new"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("entry", "said"),
-    [
-        ({"name": "x", "kind": "divider"}, "needs the texts name, kind and pattern"),
-        ({"name": "x", "kind": "both", "pattern": "x"}, "is of no kind 'both'"),
-        ({"name": "x", "kind": "line", "pattern": "("}, "is no pattern"),
-        ({"name": "x", "kind": "line", "pattern": 1}, "needs the texts name, kind and pattern"),
-        ({"name": "x", "kind": "divider", "pattern": ""}, "matches no comment"),
-        ({"name": "x", "kind": "divider", "pattern": "=+ MINE =+"}, "matches no comment"),
-        ({"name": "x", "kind": "divider", "pattern": "#.*"}, "matches every comment"),
-    ],
-)
-def test_a_marker_of_a_project_that_does_not_fit(entry, said):
-    with pytest.raises(InputError, match=said):
-        marker_styles([entry])
 
 
 CALL = "super().step()"

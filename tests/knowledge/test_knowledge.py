@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from omni_migrate.errors import InputError
 from omni_migrate.knowledge import adapters, model_interface, proposed_adapter, read_toml, upstream_runners
 from omni_migrate.plan.extraction import PHASES
 
@@ -64,20 +63,6 @@ def test_a_project_adds_to_a_known_adapter():
     assert dict(after["mimo_audio"].methods) == {**before.methods, "_m": "m"}
     assert after["mimo_audio"].phase == before.phase
     assert len(after) == len(adapters())
-
-
-@pytest.mark.parametrize(
-    ("table", "message"),
-    [
-        ({}, "needs a name"),
-        ({"name": "my model"}, "'my model'"),
-        ({"name": 3}, "3"),
-        ({"name": "mine", "capability": ["x"]}, "no key 'capability'"),
-    ],
-)
-def test_a_table_that_does_not_fit_is_named(table, message):
-    with pytest.raises(InputError, match=re.escape(message)):
-        adapters([table])
 
 
 @pytest.mark.parametrize(
