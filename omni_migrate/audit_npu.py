@@ -30,7 +30,7 @@ from omni_migrate.report.findings import FileChange, Finding, Report, Severity
 from omni_migrate.request import AuditRequest
 from omni_migrate.sources import Source, of_version, resolve
 from omni_migrate.unreadable import refuse_unreadable, unreadable_findings
-from omni_migrate.writing import refuse_unwritable, write_plan
+from omni_migrate.writing import refuse_unwritable, will_write, write_plan
 
 PACKAGE = "vllm_omni"
 ASCEND = "vllm_ascend"
@@ -67,8 +67,9 @@ def _run(request: AuditRequest) -> Report:
         advance(1)
         audit.verify(plan)
         advance(1)
-        written = write_plan(request, source, plan) if writes else ""
-        report = audit.report(plan, written)
+        report = audit.report(plan, will_write(request, plan) if writes else "")
+        if writes:
+            write_plan(request, source, plan, report)
         advance(1)
     return report
 

@@ -26,7 +26,7 @@ from omni_migrate.report.findings import FileChange, Finding, Report, Severity
 from omni_migrate.request import ExtractRequest
 from omni_migrate.sources import Source, resolve
 from omni_migrate.unreadable import refuse_unreadable, unreadable_findings
-from omni_migrate.writing import refuse_unwritable, write_plan
+from omni_migrate.writing import refuse_unwritable, will_write, write_plan
 
 if TYPE_CHECKING:
     from omni_migrate.plan.extraction import Move
@@ -63,8 +63,10 @@ def _run(request: ExtractRequest) -> Report:
     plan = Plan("RFC-003", ()) if listing or blocked or not run_.claimed else run_.plan()
     if plan.phases:
         run_.verify(plan)
-    written = write_plan(request, source, plan) if writes else ""
-    return run_.report(plan, written)
+    report = run_.report(plan, will_write(request, plan) if writes else "")
+    if writes:
+        write_plan(request, source, plan, report)
+    return report
 
 
 def _refuse_unknown(request: ExtractRequest, specs: Sequence[AdapterSpec]) -> None:

@@ -26,7 +26,7 @@ from omni_migrate.report.parity_matrix import PAGE, Feature, draw_matrix, parity
 from omni_migrate.request import PortRequest
 from omni_migrate.sources import Source, of_version, resolve
 from omni_migrate.unreadable import refuse_unreadable, unreadable_findings
-from omni_migrate.writing import refuse_unwritable, write_plan
+from omni_migrate.writing import refuse_unwritable, will_write, write_plan
 
 PACKAGE = "vllm_omni"
 VLLM = "vllm"
@@ -81,8 +81,10 @@ def _run(request: PortRequest) -> Report:
         if plan.phases:
             found.verify(plan, port)
         advance(1)
-        written = write_plan(request, source, plan) if writes else ""
+        written = will_write(request, plan) if writes else ""
         report = found.report(plan, port, prove(found.specs, vllm), vllm.version, written)
+        if writes:
+            write_plan(request, source, plan, report)
         advance(1)
     return report
 

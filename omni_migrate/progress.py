@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
@@ -48,18 +48,20 @@ class TerminalProgress:
         def advance(amount: int) -> None:
             nonlocal bar, done
             done += amount
-            if bar is None and time.monotonic() - started >= DELAY_SECONDS:
-                bar = _bar(unit)
-                bar.add_task(label, total=total)
-                bar.start()
-            if bar is not None:
-                bar.update(bar.task_ids[0], completed=done)
+            with suppress(OSError):  # a terminal that went away ends no run
+                if bar is None and time.monotonic() - started >= DELAY_SECONDS:
+                    bar = _bar(unit)
+                    bar.add_task(label, total=total)
+                    bar.start()
+                if bar is not None:
+                    bar.update(bar.task_ids[0], completed=done)
 
         try:
             yield advance
         finally:
             if bar is not None:
-                bar.stop()
+                with suppress(OSError):
+                    bar.stop()
 
 
 def _bar(unit: Unit) -> RichProgress:

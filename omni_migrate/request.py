@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omni_migrate.progress import Progress, SilentProgress
+
+if TYPE_CHECKING:
+    from omni_migrate.report.findings import Report
 
 
 @dataclass(frozen=True)
 class WriteRequest:
-    """A run that may write. `source` None is the checkout around `cwd`; empty `phases` is all."""
+    """A run that may write. `source` None is the checkout around `cwd`; empty `phases` is all.
+
+    `before_writing` gets the report, and the folder that its paths are relative to, before anything is written; what
+    it raises ends the run.
+    """
 
     source: str | None
     cwd: Path
@@ -21,6 +30,7 @@ class WriteRequest:
     phases: tuple[int, ...] = ()
     check: bool = False
     progress: Progress = field(default_factory=SilentProgress)
+    before_writing: Callable[[Report, Path], None] = lambda report, root: None
 
 
 @dataclass(frozen=True)

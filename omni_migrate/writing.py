@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from omni_migrate.errors import InputError
 from omni_migrate.plan.phases import Plan
+from omni_migrate.report.findings import Report
 from omni_migrate.request import WriteRequest
 from omni_migrate.sources import Source
 
@@ -23,21 +24,30 @@ def refuse_unwritable(request: WriteRequest, source: Source, writes: bool) -> No
         refuse_dirty(source.checkout)
 
 
-def write_plan(request: WriteRequest, source: Source, plan: Plan) -> str:
-    """Write the plan where the request says; what was written, for the summary."""
-    from omni_migrate.plan.apply import apply_in_place, apply_to_output
-
+def will_write(request: WriteRequest, plan: Plan) -> str:
+    """What `write_plan` is going to write, in words for the summary."""
     changes = plan.net_changes()
     if request.output is not None:
-        apply_to_output(source.root, changes, request.cwd / request.output)
         return f"the whole tree into {request.output}"
     if not changes:
         return f"nothing, so there is no branch {request.branch}" if request.branch else "nothing"
     if request.branch is not None:
+        return f"branch {request.branch}: {len(plan.commits())} commits"
+    return f"{len(changes)} files in place"
+
+
+def write_plan(request: WriteRequest, source: Source, plan: Plan, report: Report) -> None:
+    """Write the plan where the request says, after the report of it is safe. Raises InputError; nothing is written."""
+    from omni_migrate.plan.apply import apply_in_place, apply_to_output
+
+    changes = plan.net_changes()
+    request.before_writing(report, source.root if request.output is None else request.cwd / request.output)
+    if request.output is not None:
+        apply_to_output(source.root, changes, request.cwd / request.output)
+    elif changes and request.branch is not None:
         from omni_migrate.plan.git import commit_phases
 
         assert source.checkout is not None
-        commits = commit_phases(source.checkout, source.root, plan, request.branch)
-        return f"branch {request.branch}: {len(commits)} commits"
-    apply_in_place(source.root, changes)
-    return f"{len(changes)} files in place"
+        commit_phases(source.checkout, source.root, plan, request.branch)
+    elif changes:
+        apply_in_place(source.root, changes)

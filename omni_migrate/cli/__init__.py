@@ -46,7 +46,9 @@ def _group(
 
 def main() -> None:
     """The console script: runs the command and ends the process with its exit code."""
-    from omni_migrate.cli.guard import closed_pipe_is_fine, exit_code_of
+    from omni_migrate.cli.guard import closed_pipe_is_fine, exit_code_of, keep_standard_streams
+
+    keep_standard_streams()
 
     def run() -> int:
         code: object = 0

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from omni_migrate.cli.drawing import Drawing
 from omni_migrate.cli.options import (
     AllowDirty,
     Branch,
@@ -19,7 +20,6 @@ from omni_migrate.cli.options import (
     SourceSpec,
     check_failed,
     refuse_contradictions,
-    show,
 )
 from omni_migrate.errors import EXIT_CHECK_FAILED, EXIT_DONE
 
@@ -69,23 +69,25 @@ def audit_npu(
     from omni_migrate.progress import TerminalProgress
     from omni_migrate.request import AuditRequest
 
-    report = run(
-        AuditRequest(
-            source=source,
-            cwd=Path.cwd(),
-            dry_run=dry_run,
-            output=output,
-            branch=branch,
-            allow_dirty=allow_dirty,
-            check=check,
-            progress=TerminalProgress(),
-            ascend=tuple(ascend or ()),
-            vllm=tuple(vllm or ()),
-            catalogue=catalogue,
-            write=write,
-            fix_markers=fix_markers,
-            mark=mark,
+    with Drawing(drawn_as.value, report_file, diff=dry_run, output=output) as drawing:
+        report = run(
+            AuditRequest(
+                source=source,
+                cwd=Path.cwd(),
+                dry_run=dry_run,
+                output=output,
+                branch=branch,
+                allow_dirty=allow_dirty,
+                check=check,
+                progress=TerminalProgress(),
+                before_writing=drawing.prepare,
+                ascend=tuple(ascend or ()),
+                vllm=tuple(vllm or ()),
+                catalogue=catalogue,
+                write=write,
+                fix_markers=fix_markers,
+                mark=mark,
+            )
         )
-    )
-    show(report, drawn_as, report_file, diff=dry_run)
+        drawing.finish(report)
     return EXIT_CHECK_FAILED if check and check_failed(report) else EXIT_DONE

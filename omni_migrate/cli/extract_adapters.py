@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from omni_migrate.cli.drawing import Drawing
 from omni_migrate.cli.options import (
     AllowDirty,
     Branch,
@@ -20,7 +21,6 @@ from omni_migrate.cli.options import (
     check_failed,
     parse_phases,
     refuse_contradictions,
-    show,
 )
 from omni_migrate.errors import EXIT_CHECK_FAILED, EXIT_DONE
 
@@ -55,20 +55,22 @@ def extract_adapters(
     from omni_migrate.progress import TerminalProgress
     from omni_migrate.request import ExtractRequest
 
-    report = run(
-        ExtractRequest(
-            source=source,
-            cwd=Path.cwd(),
-            dry_run=dry_run,
-            output=output,
-            branch=branch,
-            allow_dirty=allow_dirty,
-            only=tuple(only or ()),
-            phases=phases,
-            list_sites=list_sites,
-            check=check,
-            progress=TerminalProgress(),
+    with Drawing(drawn_as.value, report_file, diff=dry_run, output=output) as drawing:
+        report = run(
+            ExtractRequest(
+                source=source,
+                cwd=Path.cwd(),
+                dry_run=dry_run,
+                output=output,
+                branch=branch,
+                allow_dirty=allow_dirty,
+                only=tuple(only or ()),
+                phases=phases,
+                list_sites=list_sites,
+                check=check,
+                progress=TerminalProgress(),
+                before_writing=drawing.prepare,
+            )
         )
-    )
-    show(report, drawn_as, report_file, diff=dry_run)
+        drawing.finish(report)
     return EXIT_CHECK_FAILED if check and check_failed(report) else EXIT_DONE

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from omni_migrate.errors import EXIT_INPUT, EXIT_VERIFICATION, OmniMigrateError
+from omni_migrate.errors import EXIT_INPUT, EXIT_VERIFICATION, InputError, OmniMigrateError
 
 EXIT_INTERRUPTED = 130
 SHOW_TRACEBACK = "OMNI_MIGRATE_TRACEBACK"
@@ -46,6 +46,38 @@ def closed_pipe_is_fine() -> Iterator[None]:
         _drop_output()
 
 
+def keep_standard_streams() -> None:
+    """Give a closed standard stream's number to the null device: no file that is opened later may get it.
+
+    What is written to a standard output that was closed fails, as it must; a closed standard error takes everything.
+    """
+    for number, flags in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, flags)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
+
+
+def refuse_closed_output() -> None:
+    """Raise InputError if standard output is closed: what a run has to say would be lost after it had written."""
+    try:
+        number = sys.stdout.fileno()
+    except (OSError, ValueError):  # not a file of the system, as in tests
+        return
+    try:
+        os.write(number, b"")
+    except BrokenPipeError:
+        return
+    except OSError as error:
+        raise InputError(
+            f"standard output cannot be written: {error.strerror}; redirect it to {os.devnull} if you do not want it"
+        ) from error
+
+
 def _drop_output() -> None:
     """Give up what could not be written: the interpreter would try, and fail, once more when it ends."""
     try:
@@ -55,7 +87,10 @@ def _drop_output() -> None:
 
 
 def _tell(line: str) -> None:
-    print("omni-migrate: " + " ".join(line.split()), file=sys.stderr)
+    from omni_migrate.report.output import printable
+
+    with suppress(OSError, ValueError):  # a standard error that takes nothing changes no exit code
+        print("omni-migrate: " + printable(" ".join(line.split())), file=sys.stderr, flush=True)
 
 
 def _reason(error: OSError) -> str:

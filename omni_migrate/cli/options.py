@@ -59,8 +59,6 @@ Check = Annotated[
     bool, typer.Option("--check", help="Write nothing; exit 1 if anything would change or a finding is an error.")
 ]
 
-FORMAT_OF_SUFFIX = {".json": Format.JSON, ".md": Format.MARKDOWN, ".txt": Format.TEXT}
-
 
 def refuse_contradictions(
     *, dry_run: bool, check: bool, list_sites: bool, output: Path | None, branch: str | None
@@ -95,37 +93,3 @@ def check_failed(report: Report) -> bool:
     return any(change.action != "unchanged" for change in report.files) or any(
         finding.severity.value == "error" for finding in report.findings
     )
-
-
-def show(report: Report, drawn_as: Format, report_file: Path | None, *, diff: bool) -> None:
-    """Draw `report` on standard output, and into `report_file` in the format of its suffix. Raises InputError."""
-    import sys
-
-    from omni_migrate.cli.guard import closed_pipe_is_fine
-    from omni_migrate.report import render
-
-    if report_file is not None:
-        in_file = FORMAT_OF_SUFFIX.get(report_file.suffix.lower(), drawn_as)
-        try:
-            with report_file.open("w", encoding="utf-8", newline="\n") as stream:
-                render(report, in_file.value, diff=diff, stream=stream)
-        except OSError as error:
-            raise InputError(f"--report {report_file}: cannot be written: {error.strerror or error}") from error
-    with closed_pipe_is_fine():
-        render(report, drawn_as.value, diff=diff, stream=sys.stdout)
-
-
-def show_text(text: str, file: Path | None) -> None:
-    """Print a document, and write it into `file` too. Raises InputError."""
-    import sys
-
-    from omni_migrate.cli.guard import closed_pipe_is_fine
-    from omni_migrate.report.output import emit
-
-    if file is not None:
-        try:
-            file.write_text(text, encoding="utf-8", newline="\n")
-        except OSError as error:
-            raise InputError(f"--report {file}: cannot be written: {error.strerror or error}") from error
-    with closed_pipe_is_fine():
-        emit(sys.stdout, text)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from omni_migrate.cli.drawing import Drawing, show_document
 from omni_migrate.cli.options import (
     AllowDirty,
     Branch,
@@ -20,8 +21,6 @@ from omni_migrate.cli.options import (
     check_failed,
     parse_phases,
     refuse_contradictions,
-    show,
-    show_text,
 )
 from omni_migrate.errors import EXIT_CHECK_FAILED, EXIT_DONE, InputError
 
@@ -68,24 +67,28 @@ def port_v2(
     from omni_migrate.progress import TerminalProgress
     from omni_migrate.request import PortRequest
 
-    request = PortRequest(
-        source=source,
-        cwd=Path.cwd(),
-        dry_run=dry_run,
-        output=output,
-        branch=branch,
-        allow_dirty=allow_dirty,
-        phases=phases,
-        check=check,
-        progress=TerminalProgress(),
-        vllm=vllm,
-        list_sites=list_sites,
-    )
-    if track is not None:
-        if drawn_as is Format.JSON or output is not None or branch is not None:
-            raise InputError("--track: it only prints the mapping document, as Markdown; leave the other options out")
-        show_text(mapping(request, track), report_file)
-        return EXIT_DONE
-    report = run(request)
-    show(report, drawn_as, report_file, diff=dry_run)
+    with Drawing(drawn_as.value, report_file, diff=dry_run, output=output) as drawing:
+        request = PortRequest(
+            source=source,
+            cwd=Path.cwd(),
+            dry_run=dry_run,
+            output=output,
+            branch=branch,
+            allow_dirty=allow_dirty,
+            phases=phases,
+            check=check,
+            progress=TerminalProgress(),
+            before_writing=drawing.prepare,
+            vllm=vllm,
+            list_sites=list_sites,
+        )
+        if track is not None:
+            if drawn_as is Format.JSON or output is not None or branch is not None:
+                raise InputError(
+                    "--track: it only prints the mapping document, as Markdown; leave the other options out"
+                )
+            show_document(mapping(request, track), report_file)
+            return EXIT_DONE
+        report = run(request)
+        drawing.finish(report)
     return EXIT_CHECK_FAILED if check and check_failed(report) else EXIT_DONE

@@ -50,8 +50,9 @@ def count_lines(data: bytes | None) -> int:
 
 
 def place(finding: Finding) -> str:
-    """`path:line`, or the path alone for a finding about the whole file."""
-    return f"{finding.path}:{finding.line}" if finding.line else finding.path
+    """`path:line`, or the path alone for a finding about the whole file; one line, whatever is in the path."""
+    path = printable(finding.path).replace("\n", "\\n")
+    return f"{path}:{finding.line}" if finding.line else path
 
 
 def printable(value: object) -> str:
