@@ -181,9 +181,9 @@ class _Found:
             plan,
             Workspace(self.source.root),
             self.modules.workspace,
-            generated_comments=frozenset(),
-            own_files=created,
+            generated_comments=port.comments(created),
             edited={change.path: port.touched for change in changes if change.path not in created},
+            added_to={},
             again=lambda: self._again(plan),
         )
 
