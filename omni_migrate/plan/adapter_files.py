@@ -434,7 +434,7 @@ def _is_template(module: Module, owner: str, method: ast.FunctionDef) -> bool:
 
 def _hooks_of(module: Module) -> tuple[Hook, ...]:
     def form(method: ast.FunctionDef) -> str:
-        return _normal_form_of("".join(module.lines[method.lineno - 1 : method.end_lineno]))
+        return _normal_form_of("".join(module.lines[method.lineno - 1 : method.end_lineno]), method.col_offset)
 
     return tuple(
         Hook(method.name, posixpath.basename(module.path)[:-3], module.path, form(method))
@@ -572,9 +572,9 @@ def _annotation_names(node: ast.expr) -> set[str]:
 
 
 @lru_cache(maxsize=1024)
-def _normal_form_of(lines: str) -> str:
+def _normal_form_of(lines: str, column: int) -> str:
     """Of a method as it stands in its class; adapter files are read again after each method that comes in."""
-    return normal_form(_function(shift(lines, -4)))
+    return normal_form(_function(shift(lines, -column)))
 
 
 def normal_form(method: FunctionNode) -> str:

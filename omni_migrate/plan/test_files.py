@@ -161,8 +161,8 @@ class AdapterTest:
         wrong = isinstance(display, ast.Dict) != (name == "STATE")
         if display is not None and (wrong or (width and any(len(_cells(row)) != width for row in rows))):
             raise InputError(
-                f"{module.path}:{display.lineno} {name} has other rows than omni-migrate writes, and gets some for what "
-                "moves now: give your table another name"
+                f"{module.path}:{display.lineno} {name} has other rows than omni-migrate writes, and gets some for "
+                "what moves now: give your table another name"
             )
         return display
 
