@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -206,10 +205,10 @@ def _tokens(module: Module, offsets: Sequence[int]) -> Iterator[tuple[int, int, 
 def bound_once(module: Module, names: Iterable[str], kinds: tuple[type[ast.AST], ...]) -> None:
     """Raises InputError if a module has one of these names and it is not one definition of such a kind."""
     found = bindings(module)
-    count = Counter({name: len(found.get(name, ())) for name in names})
-    for name, number in count.items():
-        if number and (number > 1 or not isinstance(found[name][0], kinds)):
+    for name in names:
+        bound = found.get(name, [])
+        if len(bound) > 1 or not all(isinstance(node, kinds) for node in bound):
             raise InputError(
-                f"{module.path}:{getattr(found[name][-1], 'lineno', 0)} {name} is not the one that omni-migrate wrote, "
-                "which the rows of what moves now belong to: give yours another name"
+                f"{module.path}:{getattr(bound[-1], 'lineno', 0)} {name} is not the one that omni-migrate wrote, which the "
+                "rows of what moves now belong to: give yours another name"
             )
