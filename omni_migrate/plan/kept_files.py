@@ -209,6 +209,6 @@ def bound_once(module: Module, names: Iterable[str], kinds: tuple[type[ast.AST],
         bound = found.get(name, [])
         if len(bound) > 1 or not all(isinstance(node, kinds) for node in bound):
             raise InputError(
-                f"{module.path}:{getattr(bound[-1], 'lineno', 0)} {name} is not the one that omni-migrate wrote, which the "
-                "rows of what moves now belong to: give yours another name"
+                f"{module.path}:{getattr(bound[-1], 'lineno', 0)} {name} is not the one that omni-migrate wrote, which "
+                "the rows of what moves now belong to: give yours another name"
             )
