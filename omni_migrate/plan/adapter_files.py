@@ -222,9 +222,10 @@ class AdapterPackage:
             self.write(path, text)
         module = self.readable(path)
         insertions = []
-        if not same_import(module, class_name, f"{package}.{name}"):
-            insertions.append(after_imports(module, [f"from {package}.{name} import {class_name}"]))
         exported = plain_list(module, "__all__", f"it exports {class_name}")
+        if not same_import(module, class_name, f"{package}.{name}"):
+            alias = "" if exported is not None else f" as {class_name}"  # else it would be an unused import
+            insertions.append(after_imports(module, [f"from {package}.{name} import {class_name}{alias}"]))
         if exported is not None:
             insertions += into_list(module, exported, [f'"{class_name}"'], in_order=True)
         self.write(path, apply(module, insertions))
