@@ -19,7 +19,6 @@ from omni_migrate.knowledge import AdapterSpec, adapters, common_words, model_in
 from omni_migrate.plan.adapter_files import template_comments
 from omni_migrate.plan.extraction import PHASES, PLATFORM_PHASE, Extractor, moved_lines
 from omni_migrate.plan.phases import Phase, Plan
-from omni_migrate.plan.test_files import TESTS
 from omni_migrate.plan.wiring import attribute_taken
 from omni_migrate.plan.workspace import Workspace
 from omni_migrate.report.findings import FileChange, Finding, Report, Severity
@@ -174,15 +173,14 @@ class _Run:
 
     def verify(self, plan: Plan) -> None:
         """Hold the result to every check; raises VerificationError naming the rule and the site."""
+        changed = [change.path for change in plan.net_changes()]
         verify(
             plan,
             Workspace(self.source.root),
             self.modules.workspace,
             generated_comments=template_comments(),
-            own_files=(TESTS,),
-            edited={
-                change.path: self.extractor.touched for change in plan.net_changes() if change.path in self.original
-            },
+            edited={path: self.extractor.touched for path in changed if path in self.original},
+            added_to={path: self.extractor.replaced for path in changed if path not in self.original},
             again=lambda: self._again(plan),
         )
 

@@ -22,7 +22,7 @@ from omni_migrate.plan.v2_port import PHASES, RFC, V2Port
 from omni_migrate.plan.workspace import Workspace
 from omni_migrate.report.findings import FileChange, Report
 from omni_migrate.report.mapping_document import render_mapping
-from omni_migrate.report.parity_matrix import PAGE, Feature, draw_matrix, parity_matrix
+from omni_migrate.report.parity_matrix import PAGE, Feature, draw_matrix, parity_matrix, redraw_matrix
 from omni_migrate.request import PortRequest
 from omni_migrate.sources import Source, of_version, resolve
 from omni_migrate.unreadable import refuse_unreadable, unreadable_findings
@@ -169,9 +169,13 @@ class _Found:
         """The matrix of the tree as it is in the workspace."""
         sites = self._v1_sites()
         self.features = parity_matrix(self.modules, PACKAGE, sites)
-        page = draw_matrix(self.features, self.source.version).encode("utf-8")
-        if not self.modules.workspace.exists(PAGE) or self.modules.workspace.read(PAGE) != page:
-            self.modules.workspace.write(PAGE, page)
+        workspace = self.modules.workspace
+        if not workspace.exists(PAGE):
+            workspace.write(PAGE, draw_matrix(self.features, self.source.version).encode("utf-8"))
+            return
+        page = redraw_matrix(workspace.read(PAGE), self.features, self.source.version)
+        if page != workspace.read(PAGE):
+            workspace.write(PAGE, page)
 
     def verify(self, plan: Plan, port: V2Port) -> None:
         """Hold the result to every check. Raises VerificationError."""
@@ -181,9 +185,9 @@ class _Found:
             plan,
             Workspace(self.source.root),
             self.modules.workspace,
-            generated_comments=frozenset(),
-            own_files=created,
-            edited={change.path: port.touched for change in changes if change.path not in created},
+            generated_comments=port.comments(created),
+            edited={change.path: port.touched for change in changes if change.path not in (PAGE, *created)},
+            added_to={},
             again=lambda: self._again(plan),
         )
 

@@ -1,8 +1,13 @@
-"""check-untouched: outside the regions that a plan declares, a file is byte for byte the same, in the same order."""
+"""check-untouched: outside the regions that a plan declares, a file is byte for byte the same, in the same order.
+
+A file that the tool writes and people edit may be laid out anew, so of it the tokens are compared, not the lines.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import io
+import tokenize
+from collections.abc import Iterable, Iterator, Sequence
 
 from omni_migrate.report.findings import Finding, Severity
 
@@ -69,3 +74,23 @@ def _find(lines: Sequence[bytes], segment: Sequence[bytes], position: int) -> tu
             return at, same
         best = max(best, (at, same), key=lambda found: found[1])
     return best
+
+
+def only_added_to(path: str, before: bytes, after: bytes, replaced: Iterable[tuple[int, int]]) -> list[Finding]:
+    """A finding for the first token or comment of Python code that `after` does not have in the same order; else none.
+
+    Lines within `replaced` (1-based, inclusive) may go. Commas, parentheses and line breaks are a formatter's.
+    """
+    free = {line for first, last in replaced for line in range(first, last + 1)}
+    there = (word for _, word in _words(after))
+    for line, word in _words(before):
+        if line not in free and all(other != word for other in there):
+            message = f"`{word.splitlines()[0]}` is not there, or elsewhere, in a file that was only to be added to"
+            return [Finding(path, line, RULE, Severity.ERROR, "", message)]
+    return []
+
+
+def _words(data: bytes) -> Iterator[tuple[int, str]]:
+    for token in tokenize.tokenize(io.BytesIO(data).readline):
+        if token.type != tokenize.ENCODING and token.string.strip() and token.string not in (",", "(", ")"):
+            yield token.start[0], token.string.rstrip()

@@ -10,7 +10,7 @@ from omni_migrate.checks.names import names
 from omni_migrate.checks.parses import parses
 from omni_migrate.checks.resolves import resolves
 from omni_migrate.checks.stable import stable
-from omni_migrate.checks.untouched import untouched
+from omni_migrate.checks.untouched import only_added_to, untouched
 from omni_migrate.errors import VerificationError
 from omni_migrate.plan.phases import Plan
 from omni_migrate.plan.workspace import Workspace
@@ -25,15 +25,15 @@ def verify(
     after: Workspace,
     *,
     generated_comments: frozenset[str],
-    own_files: tuple[str, ...],
     edited: Mapping[str, Touched],
+    added_to: Mapping[str, Touched],
     again: Callable[[], Iterable[FileChange]],
 ) -> None:
     """Raise VerificationError, naming the rule and the place, if a check fails.
 
-    `generated_comments` come with files that the tool writes; what begins with a path of `own_files` is all its own.
-    `edited` maps a file that was there before to what says which of its lines may differ. `again` gives what a second
-    run would change.
+    `generated_comments` come with files that the tool writes. `edited` maps a file that was there before to what says
+    which of its lines may differ, `added_to` one that may only grow to what says which lines it may lose. `again` gives
+    what a second run would change.
     """
     changes = plan.net_changes()
     found = parses(changes)
@@ -41,8 +41,9 @@ def verify(
         resolved = begin(lambda: resolves(before, after, [change.path for change in changes]))
         found = [
             *names(changes),
-            *comments([change for change in changes if not change.path.startswith(own_files)], generated_comments),
+            *comments(changes, generated_comments),
             *_untouched(changes, edited),
+            *_only_added_to(changes, added_to),
             *stable(again),
             *resolved(),
         ]
@@ -61,4 +62,13 @@ def _untouched(changes: Iterable[FileChange], edited: Mapping[str, Touched]) -> 
         if change.before is not None and change.path in edited:
             touched = edited[change.path](change.path, change.before)
             found.extend(untouched(change.path, change.before, change.after, touched))
+    return found
+
+
+def _only_added_to(changes: Iterable[FileChange], added_to: Mapping[str, Touched]) -> list[Finding]:
+    found: list[Finding] = []
+    for change in changes:
+        if change.before is not None and change.path in added_to:
+            replaced = added_to[change.path](change.path, change.before)
+            found.extend(only_added_to(change.path, change.before, change.after, replaced))
     return found

@@ -13,19 +13,20 @@ from functools import lru_cache
 from importlib import resources
 
 from omni_migrate.checks.format import format_many
+from omni_migrate.errors import InputError
 from omni_migrate.facts.absence import Absence, default_body
-from omni_migrate.facts.flow import FunctionNode, argument_names
+from omni_migrate.facts.flow import FunctionNode, argument_names, bound_names
 from omni_migrate.facts.modules import ImportedName, Module, Modules, module_level, module_name, split_lines
 from omni_migrate.knowledge import AdapterSpec
-from omni_migrate.plan.method_text import find_class, replace_lines, shift
-from omni_migrate.plan.workspace import Workspace
+from omni_migrate.plan.kept_files import after_imports, apply, into_list, plain_list, same_import
+from omni_migrate.plan.method_text import find_class, margin, replace_lines, shift
+from omni_migrate.plan.workspace import Workspace, decode
 
 PROTOCOL_METHODS = (
     "on_model_loaded", "init_request_positions", "fixup_decode_positions", "preprocess", "postprocess",
     "extract_outputs", "enrich_request_info",
 )  # fmt: skip
 _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__"}
-_FUTURE = "from __future__ import annotations\n"
 _RELATIVE = re.compile(r"from\s*\.[.\s\w]*?\s*\bimport\b")
 _PROTOCOL, _DEFAULT = "ModelRunnerAdapter", "DefaultModelRunnerAdapter"
 
@@ -48,7 +49,8 @@ class AdapterPackage:
         self.workspace: Workspace = modules.workspace
         self.folder = folder
         self.module = module_name(f"{folder}/__init__.py")
-        self.touched: set[str] = set()
+        self.touched: dict[str, bytes | None] = {}  # path -> what it was when it was last laid out
+        self._laid_out: dict[str, bytes] = {}
         self._hooks: dict[str, tuple[Module, tuple[Hook, ...]]] = {}
 
     @property
@@ -63,8 +65,15 @@ class AdapterPackage:
     def foreign(self, platform_runners: Iterable[str]) -> str | None:
         """A file of something else that stands where adapters are to be, None if there is none."""
         folders = [self.folder, *(self.folder_of(path) for path in platform_runners)]
+        if not self.exists:
+            own = (f"{self.folder}/{name}.py" for name in ("base", "registry", "__init__"))
+            taken = next((path for path in own if self.workspace.exists(path)), None)
+            if taken is not None:
+                return taken
         for path in self.workspace.python_files(folders):
-            if not self.owns(path) and not (self.exists and posixpath.dirname(path) == self.folder):
+            package = f"{posixpath.dirname(path)}/__init__.py"
+            beside_own = self.exists and self.workspace.exists(package) and self.owns(package)
+            if not self.owns(path) and not beside_own:
                 return path
         return None
 
@@ -75,11 +84,19 @@ class AdapterPackage:
             self.write(f"{self.folder}/{name}", template_text(template).replace("@PACKAGE@", self.module))
 
     def format(self) -> None:
-        """Lay out the adapter files as the tree's own configuration says."""
-        paths = sorted(self.touched)
-        texts = {path: self.workspace.read(path).decode() for path in paths}
+        """Lay out the adapter files as the tree's own configuration says; one that had another form keeps its own."""
+        known = {
+            path: decode(data).text
+            for path, data in self.touched.items()
+            if data is not None and data != self._laid_out.get(path)
+        }
+        formed = format_many(known, self.workspace.root) if known else {}
+        other = {path for path, text in known.items() if formed[path] != text}
+        files = {path: decode(self.workspace.read(path)) for path in sorted(self.touched.keys() - other)}
+        texts = {path: file.text for path, file in files.items()}
         for path, text in format_many(texts, self.workspace.root).items():
-            self.workspace.write(path, text.encode())
+            self._laid_out[path] = files[path].encode(text)
+            self.workspace.write(path, self._laid_out[path])
         self.touched.clear()
 
     def hooks(self) -> dict[str, Hook]:
@@ -87,13 +104,21 @@ class AdapterPackage:
         found: dict[str, Hook] = {}
         for path in self.workspace.python_files((self.module.split(".")[0],)):
             if self.owns(path) and posixpath.basename(path) not in ("__init__.py", "registry.py", "base.py"):
-                module = self.modules.get(path)
+                module = self.readable(path)
                 known = self._hooks.get(path)
-                if module is not None and (known is None or known[0] is not module):
+                if known is None or known[0] is not module:
                     known = self._hooks[path] = (module, _hooks_of(module))
-                for hook in known[1] if known is not None else ():
+                for hook in known[1]:
                     found[hook.name] = hook
         return found
+
+    def taken(self) -> set[str]:
+        """Names that a new adapter method can't have: those of the adapters' methods and of what people wrote there."""
+        base = self.readable(f"{self.folder}/base.py")
+        names = _attributes(base, {_DEFAULT}) - {name for owner, name in _template_methods() if owner == _DEFAULT}
+        for path in {hook.path for hook in self.hooks().values()}:
+            names |= _attributes(self.readable(path))
+        return names
 
     def folder_of(self, platform_module: str) -> str:
         """The adapter folder for the code of a platform's runner: beside that runner."""
@@ -119,48 +144,53 @@ class AdapterPackage:
             self._create_adapter(spec, path, registered, folder)
         hook_source = _with_absolute_imports(hook_source, origin)
         function = _function(hook_source)
-        module = self._module(path)
+        module = self.readable(path)
         imports = _Imports(origin, module)
         needed = names_needed(hook_source)
         for name in sorted(needed.runtime | needed.annotations):
             imports.add(name, only_type=name not in needed.runtime)
         if imports.late:
             hook_source = _with_late_imports(hook_source, imports.late)
-        text = _with_method(module, module.text, class_of(spec, folder, self.folder), hook_source)
-        self.write(path, imports.written(text))
+        self.write(path, imports.written())
+        self.write(path, _with_method(self.readable(path), class_of(spec, folder, self.folder), hook_source))
         if asked:
             self._set_default(function, spec, absence, aliases, folder, origin)
 
     def answer_for(self, hooks: Collection[str]) -> None:
         """Give the default adapter those of the hooks that it lacks: it runs the adapter's code."""
-        path = f"{self.folder}/base.py"
         existing = self.hooks()
-        default = find_class(self._module(path).tree, _DEFAULT)
-        have = (
-            {node.name for node in default.body if isinstance(node, ast.FunctionDef)} if default is not None else set()
-        )
+        have = _attributes(self.readable(f"{self.folder}/base.py"), {_DEFAULT})
         for name in sorted(existing.keys() & set(hooks) - have):
-            module = self._module(existing[name].path)
-            for owner in module.classes.values():
-                for node in owner.body:
-                    if isinstance(node, ast.FunctionDef) and node.name == name:
-                        self._write_default(node, _run_by(owner.name, module, node), module)
+            module = self.readable(existing[name].path)
+            methods = ((owner, node) for owner in module.classes.values() for node in owner.body)
+            owner, node = next(
+                (owner, node) for owner, node in methods if isinstance(node, ast.FunctionDef) and node.name == name
+            )
+            self._write_default(node, _run_by(owner.name, module, node), module)
 
     def means_the_same(self, source: str, origin: Module, path: str) -> bool:
         """Whether the names in a runner's code refer to what they refer to in the adapter file `path`."""
         needed = names_needed(source)
-        return all(_meaning(origin, name) == _meaning(self._module(path), name) for name in needed.runtime)
+        return all(_meaning(origin, name) == _meaning(self.readable(path), name) for name in needed.runtime)
 
-    def _module(self, path: str) -> Module:
+    def readable(self, path: str) -> Module:
+        """A file that is read to be edited. Raises InputError if it can't be."""
         module = self.modules.get(path)
         if module is None:
-            raise ValueError(f"{path}: {self.modules.unreadable.get(path)}")
+            raise InputError(f"{path} {self.modules.unreadable.get(path)}; mend it first")
         return module
 
     def write(self, path: str, text: str) -> None:
-        """Edit an adapter file."""
-        self.workspace.write(path, text.encode())
-        self.touched.add(path)
+        """Edit a file of the adapters; one that is there keeps its encoding (else InputError)."""
+        before = self.workspace.read(path) if self.workspace.exists(path) else None
+        try:
+            data = text.encode() if before is None else decode(before).encode(text)
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"{path} is in {error.encoding}, which cannot hold what moves there: save it as UTF-8 first"
+            ) from error
+        self.touched.setdefault(path, before)
+        self.workspace.write(path, data)
 
     def _create_adapter(self, spec: AdapterSpec, path: str, registered: Sequence[str], folder: str) -> None:
         names = ", ".join(f'"{name}"' for name in registered)
@@ -178,30 +208,27 @@ class AdapterPackage:
         if capabilities:
             text += f"\n    capabilities = ({capabilities}{comma})\n"
         self.write(path, text)
-        self._write_init(folder)
+        self._export(folder, spec.name, own)
 
-    def _write_init(self, folder: str) -> None:
+    def _export(self, folder: str, name: str, class_name: str) -> None:
         """The package's __init__ imports every adapter, so that each registers itself."""
-        package = module_name(f"{folder}/__init__.py")
-        shared = folder == self.folder
-        lines = [f"from {self.module}.registry import AdapterOfRunner, ModelAdapterRegistry"]
-        exported = ["AdapterOfRunner", "ModelAdapterRegistry"]
-        if shared:
-            lines.insert(0, f"from {package}.base import {_DEFAULT}, {_PROTOCOL}")
-            exported += [_DEFAULT, _PROTOCOL]
-        for path in self.workspace.python_files((folder,)):
-            name = posixpath.basename(path)[:-3]
-            if posixpath.dirname(path) == folder and name not in ("__init__", "base", "registry"):
-                module = self._module(path)
-                for class_name in module.classes:
-                    lines.append(f"from {package}.{name} import {class_name}")
-                    exported.append(class_name)
-        listed = ", ".join(f'"{name}"' for name in sorted(exported))
-        summary = "Model-specific behavior of the runners, one adapter per module (RFC-003)."
-        if not shared:
+        path, package = f"{folder}/__init__.py", module_name(f"{folder}/__init__.py")
+        if not self.workspace.exists(path):
             summary = "What of the adapters this platform has to itself (RFC-003 phase 7)."
-        text = f'"""{summary}"""\n\n' + "\n".join(lines) + f"\n\n__all__ = [{listed}]\n"
-        self.write(f"{folder}/__init__.py", text)
+            text = (
+                f'"""{summary}"""\n\nfrom {self.module}.registry import AdapterOfRunner, ModelAdapterRegistry\n\n'
+                '__all__ = ["AdapterOfRunner", "ModelAdapterRegistry"]\n'
+            )
+            self.write(path, text)
+        module = self.readable(path)
+        insertions = []
+        exported = plain_list(module, "__all__", f"it exports {class_name}")
+        if not same_import(module, class_name, f"{package}.{name}"):
+            alias = "" if exported is not None else f" as {class_name}"  # else it would be an unused import
+            insertions.append(after_imports(module, [f"from {package}.{name} import {class_name}{alias}"]))
+        if exported is not None:
+            insertions += into_list(module, exported, [f'"{class_name}"'], in_order=True)
+        self.write(path, apply(module, insertions))
 
     def _set_default(
         self,
@@ -215,35 +242,57 @@ class AdapterPackage:
         body = default_body(hook, absence, aliases) if spec.default == "derived" else None
         if body is None:
             owner = class_of(spec, folder, self.folder)
-            body = _run_by(owner, self._module(f"{folder}/{spec.name}.py"), hook)
+            body = _run_by(owner, self.readable(f"{folder}/{spec.name}.py"), hook)
         self._write_default(hook, body, origin)
 
     def _write_default(self, hook: FunctionNode, body: Sequence[str], origin: Module) -> None:
         path = f"{self.folder}/base.py"
         signature, _ = _bare_signature(hook)
         lines = "".join(f"    {line}\n" if line else "\n" for line in body) or "    pass\n"
-        base = self._module(path)
+        base = self.readable(path)
         imports = _Imports(origin, base)
         for name in sorted(_names_of_defaults(hook)):
             imports.add(name, only_type=False)
-        self.write(path, imports.written(base.text))
+        self.write(path, imports.written())
         self._replace_or_append(path, _DEFAULT, hook.name, f"def {hook.name}({signature}):\n{lines}")
-        if hook.name in PROTOCOL_METHODS:
-            protocol = find_class(self._module(path).tree, _PROTOCOL)
-            doc = next(ast.get_docstring(n) for n in protocol.body  # type: ignore[union-attr]
-                       if isinstance(n, ast.FunctionDef) and n.name == hook.name)  # fmt: skip
-            typed = _typed_signature(hook)
-            text = f'def {hook.name}({typed}) -> Any:\n    """{doc}"""\n'
-            self._replace_or_append(path, _PROTOCOL, hook.name, text)
+        base = self.readable(path)
+        declared = find_class(base.tree, _PROTOCOL) if hook.name in PROTOCOL_METHODS else None
+        for method in declared.body if declared is not None else ():
+            if (
+                isinstance(method, ast.FunctionDef)
+                and method.name == hook.name
+                and _is_template(base, _PROTOCOL, method)
+            ):
+                doc = ast.get_docstring(method)
+                text = f'def {hook.name}({_typed_signature(hook)}) -> Any:\n    """{doc}"""\n'
+                self._replace_or_append(path, _PROTOCOL, hook.name, text)
 
     def _replace_or_append(self, path: str, class_name: str, method: str, source: str) -> None:
-        module = self._module(path)
-        node = find_class(module.tree, class_name)
-        old = next((n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == method), None)  # type: ignore[union-attr]
+        module = self.readable(path)
+        node = _only_class(module, class_name)
+        old = next((n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == method), None)
         if old is None:
-            self.write(path, _with_method(module, module.text, class_name, source))
-        else:
-            self.write(path, replace_lines(module.text, old.lineno, old.end_lineno or 0, shift(source, 4), "\n"))
+            self.write(path, _with_method(module, class_name, source))
+            return
+        if not _is_template(module, class_name, old):
+            raise InputError(
+                f"{path}:{old.lineno} {class_name}.{method} was edited, and an adapter method of that name moves now: "
+                "give that one another name with `hooks` of the adapter in [tool.omni-migrate], or take the edit back"
+            )
+        new = shift(source, 1, margin(module.lines, old))
+        self.write(path, replace_lines(module.text, old.lineno, old.end_lineno or 0, new, module.file.newline))
+
+    def replaceable(self, path: str, module: Module) -> list[tuple[int, int]]:
+        """The lines of an adapter file as it was that a hook may take the place of: what phase 1 wrote, unedited."""
+        if path != f"{self.folder}/base.py":
+            return []
+        return [
+            (method.lineno, method.end_lineno or 0)
+            for name in (_DEFAULT, _PROTOCOL)
+            for owner in filter(None, [find_class(module.tree, name)])
+            for method in owner.body
+            if isinstance(method, ast.FunctionDef) and _is_template(module, name, method)
+        ]
 
 
 class _Imports:
@@ -293,40 +342,100 @@ class _Imports:
         elif not taken and statement not in self._type_checking:
             self._type_checking.append(statement)
 
-    def written(self, text: str) -> str:
+    def written(self) -> str:
         """The adapter module's text with the imports; its lines up to the last import are as they were parsed."""
-        body = self.target.tree.body
+        text, body, newline = self.target.text, self.target.tree.body, self.target.file.newline
         imports = [n for n in body if isinstance(n, (ast.Import, ast.ImportFrom)) or _is_type_checking_block(n)]
-        last = max(node.end_lineno or 0 for node in imports)
-        block = next((node for node in body if _is_type_checking_block(node)), None)
+        last = max((node.end_lineno or 0 for node in imports), default=_head(self.target.tree))
+        block = next((n for n in body if isinstance(n, ast.If) and _is_type_checking_block(n)), None)
+        if block is not None and block.body[0].lineno == block.lineno:
+            block = None  # `if TYPE_CHECKING: import a`
         below = "".join(f"\n{definition}\n" for definition in self._definitions)
-        guarded = "".join(f"    {statement}\n" for statement in self._type_checking)
+        guarded = "".join(f"{statement}\n" for statement in self._type_checking)
         if guarded and block is None:
-            below = f"\nif TYPE_CHECKING:\n{guarded}{below}"
+            below = f"\nif TYPE_CHECKING:\n{shift(guarded, 4)}{below}"
             self._top.append("from typing import TYPE_CHECKING")
-        text = replace_lines(text, last + 1, last, below, "\n") if below else text
+        text = replace_lines(text, last + 1, last, below, newline) if below else text
         if guarded and block is not None:
-            text = replace_lines(text, block.lineno + 1, block.lineno, guarded, "\n")
+            inside = shift(guarded, 1, margin(self.target.lines, block.body[0]))
+            text = replace_lines(text, block.lineno + 1, block.lineno, inside, newline)
         top = "".join(f"{statement}\n" for statement in self._top)
-        return text.replace(_FUTURE, f"{_FUTURE}\n{top}", 1) if top else text
+        head = _head(self.target.tree)
+        return replace_lines(text, head + 1, head, f"\n{top}", newline) if top else text
+
+
+def _head(tree: ast.Module) -> int:
+    """The last line of a module's docstring and `__future__` imports, below which it may import; 0 if it has none."""
+    last = 0
+    for place, node in enumerate(tree.body):
+        is_docstring = place == 0 and ast.get_docstring(tree) is not None
+        if is_docstring or (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+            last = node.end_lineno or 0
+    return last
 
 
 def _is_type_checking_block(node: ast.stmt) -> bool:
     return isinstance(node, ast.If) and _is_type_checking(node.test)
 
 
-def _with_method(module: Module, text: str, class_name: str, source: str) -> str:
-    """`text`, which is the module's, with a method at the end of one of its classes."""
-    node = find_class(module.tree, class_name)
-    if node is None:
-        raise ValueError(f"{module.path} has no class {class_name}")
-    end = node.end_lineno or 0
-    return replace_lines(text, end + 1, end, "\n" + shift(source, 4).rstrip("\n") + "\n", "\n")
+def _with_method(module: Module, class_name: str, source: str) -> str:
+    """The module's text with a method at the end of one of its classes, below the comments that end it."""
+    node = _only_class(module, class_name)
+    if node.body[0].lineno == node.lineno:
+        raise InputError(
+            f"{module.path}:{node.lineno} class {class_name} is all on one line: give its body lines first"
+        )
+    indent, end = margin(module.lines, node.body[-1]), node.end_lineno or 0
+    for number, line in enumerate(module.lines[end:], start=end + 1):
+        if line.startswith(f"{indent}#"):
+            end = number
+        elif line.strip():
+            break
+    method = shift(source.replace("\r\n", "\n"), 1, indent).rstrip("\n")
+    return replace_lines(module.text, end + 1, end, f"\n{method}\n", module.file.newline)
+
+
+def _only_class(module: Module, name: str) -> ast.ClassDef:
+    """Raises InputError if a module doesn't have exactly one class of a name."""
+    found = [node for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef) and node.name == name]
+    if len(found) != 1:
+        many = f"has {len(found)} classes {name}, at lines {', '.join(str(node.lineno) for node in found)}"
+        lacks = f"has no class {name}" if not found else many
+        raise InputError(f"{module.path} {lacks}, where omni-migrate puts what it moves: give it one of that name")
+    return found[0]
+
+
+def _attributes(module: Module, names: Collection[str] = ()) -> set[str]:
+    """What a module's classes (or those of these names) define: methods, classes and values."""
+    found: set[str] = set()
+    for node in module.classes.values():
+        if not names or node.name in names:
+            found |= bound_names(node.body)
+    return found
+
+
+@lru_cache(maxsize=1)
+def _template_methods() -> dict[tuple[str, str], str]:
+    """The methods that phase 1 writes to base.py, by class and name."""
+    tree = ast.parse(template_text("base.py.txt"))
+    owners = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    return {
+        (owner.name, method.name): ast.dump(method)
+        for owner in owners
+        for method in owner.body
+        if isinstance(method, ast.FunctionDef)
+    }
+
+
+def _is_template(module: Module, owner: str, method: ast.FunctionDef) -> bool:
+    """Whether a method is as phase 1 wrote it, without a comment."""
+    lines = "".join(module.lines[method.lineno - 1 : method.end_lineno])
+    return ast.dump(method) == _template_methods().get((owner, method.name)) and "#" not in lines
 
 
 def _hooks_of(module: Module) -> tuple[Hook, ...]:
     def form(method: ast.FunctionDef) -> str:
-        return _normal_form_of("".join(module.lines[method.lineno - 1 : method.end_lineno]))
+        return _normal_form_of("".join(module.lines[method.lineno - 1 : method.end_lineno]), method.col_offset)
 
     return tuple(
         Hook(method.name, posixpath.basename(module.path)[:-3], module.path, form(method))
@@ -337,9 +446,20 @@ def _hooks_of(module: Module) -> tuple[Hook, ...]:
     )
 
 
+def registered_names(module: Module, class_name: str) -> list[str]:
+    """The model classes that an adapter is registered for, as its decorator says."""
+    node = module.classes.get(class_name)
+    calls = [d for d in node.decorator_list if isinstance(d, ast.Call)] if node is not None else []
+    names = [a for call in calls if getattr(call.func, "attr", "") == "register" for a in call.args]
+    return [name.value for name in names if isinstance(name, ast.Constant) and isinstance(name.value, str)]
+
+
 def template_comments() -> frozenset[str]:
-    """The comments that the files of phase 1 bring."""
-    names = ("base.py.txt", "registry.py.txt", "init.py.txt")
+    """The comments that the tool's own files bring: those of phase 1, and the adapters' tests."""
+    names = (
+        "base.py.txt", "registry.py.txt", "init.py.txt", "test_registry.py.txt", "test_adapter.py.txt",
+        "test_capabilities.py.txt", "test_delegates.py.txt", "test_defaults.py.txt",
+    )  # fmt: skip
     lines = [line.strip() for name in names for line in template_text(name).splitlines()]
     return frozenset(line for line in lines if line.startswith("#"))
 
@@ -453,9 +573,9 @@ def _annotation_names(node: ast.expr) -> set[str]:
 
 
 @lru_cache(maxsize=1024)
-def _normal_form_of(lines: str) -> str:
+def _normal_form_of(lines: str, column: int) -> str:
     """Of a method as it stands in its class; adapter files are read again after each method that comes in."""
-    return normal_form(_function(shift(lines, -4)))
+    return normal_form(_function(shift(lines, -column)))
 
 
 def normal_form(method: FunctionNode) -> str:

@@ -36,10 +36,24 @@ from omni_migrate.facts.sites import (
     sites_of_method,
 )
 from omni_migrate.knowledge import AdapterSpec, upstream_runners
-from omni_migrate.plan.adapter_files import AdapterPackage, class_of, names_at_definition, names_needed, normal_form
+from omni_migrate.plan.adapter_files import (
+    AdapterPackage,
+    class_of,
+    names_at_definition,
+    names_needed,
+    normal_form,
+    registered_names,
+)
 from omni_migrate.plan.method_text import cut, margin, method_span, replace_lines, shift, signature_end, with_spaces
 from omni_migrate.plan.regions import Block, Expression, MethodView
-from omni_migrate.plan.test_files import TESTS, adapter_test, delegate_of, own_defaults, registry_test
+from omni_migrate.plan.test_files import (
+    TESTS,
+    AdapterTest,
+    delegate_of,
+    own_defaults,
+    refuse_foreign_test,
+    registry_test,
+)
 from omni_migrate.plan.unused_imports import without_unused_imports
 from omni_migrate.plan.wiring import dispatched_hooks, import_platform_adapters, wire
 from omni_migrate.plan.workspace import decode
@@ -144,7 +158,7 @@ class Extractor:
         if number == 1:
             if not self.adapters.exists:
                 self.adapters.create()
-                self.adapters.write(f"{TESTS}/test_adapter_registry.py", registry_test(self.adapters.module))
+                self._write_registry_test()
                 self.adapters.format()
             for runner in self.runners:
                 wire(self.modules, runner, self.runners, self.adapters.module)
@@ -192,6 +206,15 @@ class Extractor:
                 spans += [(statement.lineno, statement.end_lineno or 0), (statement.lineno, statement.lineno - 1)]
             elif isinstance(statement, ast.If) and any(isinstance(n, ast.ImportFrom) for n in statement.body):
                 spans.append((statement.lineno, (statement.end_lineno or 0) + 2))
+        return spans
+
+    def replaced(self, path: str, before: bytes) -> list[tuple[int, int]]:
+        """The lines of a file that was there, and is no runner's, that the plan may replace; else it only adds."""
+        module = Module(path, decode(before))
+        spans = self.adapters.replaceable(path, module)
+        for node in module.classes.values():
+            edited = {method for name, method in self.result.edited.get(path, ()) if name == node.name}
+            spans += [method_span(function) for function in methods_of(node) if function.name in edited]
         return spans
 
     def _functions(self) -> dict[str, FunctionNode]:
@@ -490,12 +513,15 @@ class Extractor:
             others = {name: move.hook for name, move in gone.items() if move.adapter not in node.name}
             rewired = rewire_calls(rewired, receiver, others)
             if rewired != source:
-                text = replace_lines(text, first, last, shift(rewired, function.col_offset), "\n")
+                self.result.edited.setdefault(module.path, set()).add((node.name, function.name))
+                unit = margin(module.lines, function)[:1] or " "
+                text = replace_lines(text, first, last, shift(rewired, function.col_offset, unit), module.file.newline)
         return text
 
     def _write_tests(self, number: int) -> None:
         """A test module for each adapter file that this phase put something into."""
         moves = [move for move in self.result.moves if move.phase == number]
+        moved = {move.hook for move in moves}
         base = self.modules.get(f"{self.adapters.folder}/base.py")
         owners = {hook.name: hook.path for hook in self.adapters.hooks().values()}
         for path in dict.fromkeys(owners[move.hook] for move in moves if move.hook in owners):
@@ -516,18 +542,34 @@ class Extractor:
                     found = delegate_of(runner_module, runner, method, move.hook)
                     delegates += [found] if found is not None else []
             agreeing = own_defaults(base, module, class_name, self._helpers[1], self.result.models)
-            text = adapter_test(
+            wanted = AdapterTest(
                 spec,
                 class_name,
                 module.name,
                 self.adapters.module,
-                self.registered(spec),
+                registered_names(module, class_name),
                 delegates,
-                agreeing,
+                [(hook, is_model) for hook, is_model in agreeing if hook in moved],
                 platform,
             )
             label = f"{platform}_{name}" if platform else name
-            self.adapters.write(f"{TESTS}/test_adapter_{label}.py", text)
+            self._write_test(f"{TESTS}/test_adapter_{label}.py", wanted)
+
+    def _write_test(self, path: str, wanted: AdapterTest) -> None:
+        if not self.workspace.exists(path):
+            self.adapters.write(path, wanted.new())
+            return
+        module = self.adapters.readable(path)
+        text = wanted.added_to(module)
+        if text != module.text:
+            self.adapters.write(path, text)
+
+    def _write_registry_test(self) -> None:
+        path = f"{TESTS}/test_adapter_registry.py"
+        if self.workspace.exists(path):
+            refuse_foreign_test(self.adapters.readable(path))
+        else:
+            self.adapters.write(path, registry_test(self.adapters.module))
 
     def _dispatch_targets(self, runner: RunnerClass, number: int) -> dict[str, str]:
         """Moved method -> adapter method, as seen from one runner class."""
@@ -737,7 +779,7 @@ class _Method:
     ) -> str:
         """Put an adapter method (called `unnamed` in `source`) into its adapter; the name it gets."""
         package = self.extractor.adapters
-        existing = package.hooks()
+        existing = package.hooks().keys() | package.taken()
         source = with_spaces(source)
         name = wanted
         if name in existing and self.runner.platform:

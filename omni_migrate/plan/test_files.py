@@ -7,17 +7,54 @@ without the capability the moved code, run on stubs, gives what the default adap
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from omni_migrate.errors import InputError
 from omni_migrate.facts.absence import UNSET
 from omni_migrate.facts.modules import Module, module_name
 from omni_migrate.knowledge import AdapterSpec
 from omni_migrate.plan.adapter_files import template_text
+from omni_migrate.plan.kept_files import (
+    Insertion,
+    after_imports,
+    apply,
+    below_line,
+    bindings,
+    bound_once,
+    into_list,
+    plain_list,
+    same_import,
+)
 
 TESTS = "tests/worker/adapters"
 # What the platform's runners import besides vLLM: without it their tests are skipped.
 _PLATFORM_PACKAGES = {"npu": "vllm_ascend"}
+
+
+@dataclass(frozen=True)
+class _Section:
+    """A table with its tests: `names` are what else it defines, `needs` what it finds in the module."""
+
+    template: str
+    width: int  # cells of a row
+    key: int  # of these, how many say what the row is about
+    names: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+
+
+_SECTIONS = {
+    "DELEGATES": _Section("test_delegates.py.txt", 6, 4, ("test_the_runner_dispatches_to_the_adapter",)),
+    "AGREEING": _Section(
+        "test_defaults.py.txt",
+        2,
+        1,
+        ("StubRunner", "test_without_the_capability_the_moved_code_does_what_the_default_does"),
+        ("model_of",),
+    ),
+}
+# One of these, and a test module is the tool's, whatever people made of the rest.
+_OWN_NAMES = {"REGISTERED", "test_a_registered_class_gets_the_adapter", "test_any_other_model_does_not", *_SECTIONS}
 
 
 @dataclass(frozen=True)
@@ -37,52 +74,144 @@ def registry_test(package: str) -> str:
     return template_text("test_registry.py.txt").replace("@PACKAGE@", package)
 
 
-def adapter_test(
-    spec: AdapterSpec,
-    class_name: str,
-    module: str,
-    package: str,
-    registered: Sequence[str],
-    delegates: Sequence[Delegate],
-    agreeing: Sequence[tuple[str, tuple[bool, ...]]],
-    platform: str,
-) -> str:
-    """The test module of one adapter. `agreeing` are what own_defaults() found."""
-    text = template_text("test_adapter.py.txt")
-    imports = ["import importlib"] if delegates else []
-    imports += ["from unittest.mock import MagicMock"] if delegates or agreeing else []
-    needs = _PLATFORM_PACKAGES.get(platform)
-    if spec.capabilities:
-        text += template_text("test_capabilities.py.txt")
-    if delegates:
-        rows = "".join(
-            f'    ("{module_name(d.path)}", "{d.runner}", "{d.method}", "{d.hook}", {d.positional}, {d.keywords!r}),\n'
-            for d in delegates
-        )
-        text += template_text("test_delegates.py.txt").replace("@DELEGATES@", rows)
-    if agreeing:
-        rows = "".join(f'    ("{hook}", {list(is_model)!r}),\n' for hook, is_model in agreeing)
-        text += template_text("test_defaults.py.txt").replace("@AGREEING@", rows)
-    unset = sorted(name for name, value in spec.state.items() if value == UNSET)
-    parts = {
-        "@USED@": "DefaultModelRunnerAdapter, ModelAdapterRegistry" if agreeing else "ModelAdapterRegistry",
-        "@SUMMARY@": f"{spec.summary} (RFC-003)",
-        "@PACKAGE@": package,
-        "@MODULE@": module,
-        "@CLASS@": class_name,
-        "@IMPORTS@": "\n".join(imports),
-        "@SKIP@": f'pytest.importorskip("{needs}")\n\n' if needs else "",
-        "@REGISTERED@": _list(registered),
-        "@UNSET@": _list(unset),
-        "@STATE@": repr({name: value for name, value in spec.state.items() if value != UNSET}),
-    }
-    for key, value in parts.items():
-        text = text.replace(key, value)
-    return text
+@dataclass(frozen=True)
+class AdapterTest:
+    """The test module of one adapter. `package` is the adapters' package, `agreeing` are what own_defaults() found."""
+
+    spec: AdapterSpec
+    class_name: str
+    module: str
+    package: str
+    registered: Sequence[str]
+    delegates: Sequence[Delegate]
+    agreeing: Sequence[tuple[str, tuple[bool, ...]]]
+    platform: str
+
+    def new(self) -> str:
+        """Its text where there is none."""
+        text = template_text("test_adapter.py.txt")
+        imports = ["import importlib"] if self.delegates else []
+        imports += ["from unittest.mock import MagicMock"] if self.delegates or self.agreeing else []
+        needs = _PLATFORM_PACKAGES.get(self.platform)
+        if self.spec.capabilities:
+            text += template_text("test_capabilities.py.txt")
+        for table, section in _SECTIONS.items():
+            text += template_text(section.template) if self._rows()[table] else ""
+        parts = {
+            "@USED@": "DefaultModelRunnerAdapter, ModelAdapterRegistry" if self.agreeing else "ModelAdapterRegistry",
+            "@SUMMARY@": f"{self.spec.summary} (RFC-003)",
+            "@PACKAGE@": self.package,
+            "@MODULE@": self.module,
+            "@IMPORTS@": "\n".join(imports),
+            "@SKIP@": f'pytest.importorskip("{needs}")\n\n' if needs else "",
+        }
+        for key, value in parts.items():
+            text = text.replace(key, value)
+        return self._filled(text)
+
+    def added_to(self, module: Module) -> str:
+        """The text of a module that is there, with the rows, and the tables with their tests, that it lacks.
+
+        Nothing of it changes. Raises InputError if it is not the tool's, or rows can't be added to what it has become.
+        """
+        if not _OWN_NAMES & bindings(module).keys():
+            raise InputError(f"{module.path} is in the way: omni-migrate did not make it; move it elsewhere first")
+        rows, text, insertions = self._rows(), "", []
+        for table, section in _SECTIONS.items():
+            if not rows[table]:
+                continue
+            bound_once(module, section.names, (ast.FunctionDef, ast.ClassDef))
+            display = self._table(module, table, section.width)
+            if display is None:
+                text += self._section(module, section)
+            else:
+                rows[table] = _without(display, rows[table], section.key)
+                insertions += into_list(module, display, rows[table])
+        names = ["REGISTERED"] + (["UNSET", "STATE"] if "AGREEING" in bindings(module) else [])
+        for name in names:
+            display = self._table(module, name, 0) if rows[name] else None
+            insertions += into_list(module, display, rows[name]) if display is not None else []
+        if text:
+            insertions += [*self._imports(module, rows), below_line(module, len(module.lines), self._filled(text))]
+        return apply(module, insertions)
+
+    def _rows(self) -> dict[str, list[str]]:
+        """The rows of each table, as source."""
+        state = self.spec.state.items()
+        return {
+            "REGISTERED": [f'"{name}"' for name in self.registered],
+            "DELEGATES": [
+                f'("{module_name(d.path)}", "{d.runner}", "{d.method}", "{d.hook}", {d.positional}, {d.keywords!r})'
+                for d in self.delegates
+            ],
+            "UNSET": [f'"{name}"' for name in sorted(name for name, value in state if value == UNSET)],
+            "STATE": [f"{name!r}: {value!r}" for name, value in state if value != UNSET],
+            "AGREEING": [f'("{hook}", {list(is_model)!r})' for hook, is_model in self.agreeing],
+        }
+
+    def _filled(self, text: str) -> str:
+        for table, rows in self._rows().items():
+            lines = "".join(f"    {row},\n" for row in rows) if table in _SECTIONS else ", ".join(rows)
+            text = text.replace(f"@{table}@", lines)
+        return text.replace("@CLASS@", self.class_name)
+
+    def _table(self, module: Module, name: str, width: int) -> ast.List | ast.Dict | None:
+        display = plain_list(module, name, "it gets rows for what moves now")
+        rows = display.elts if isinstance(display, ast.List) else []
+        wrong = isinstance(display, ast.Dict) != (name == "STATE")
+        if display is not None and (wrong or (width and any(len(_cells(row)) != width for row in rows))):
+            raise InputError(
+                f"{module.path}:{display.lineno} {name} has other rows than omni-migrate writes, and gets some for "
+                "what moves now: give your table another name"
+            )
+        return display
+
+    def _section(self, module: Module, section: _Section) -> str:
+        """A table and its tests, of which the module has nothing yet, and which finds in it what it needs."""
+        bound = bindings(module)
+        taken = next((name for name in section.names if name in bound), None)
+        missing = next((name for name in section.needs if name not in bound), None)
+        if taken is not None:
+            line = getattr(bound[taken][0], "lineno", 0)
+            raise InputError(
+                f"{module.path}:{line} {taken} is in the way of the tests for what moves now: give it another name"
+            )
+        if missing is not None:
+            raise InputError(
+                f"{module.path} has no {missing} any more, which the tests for what moves now need: restore it"
+            )
+        return template_text(section.template)
+
+    def _imports(self, module: Module, rows: Mapping[str, Sequence[str]]) -> list[Insertion]:
+        """What new sections import and the module does not."""
+        needed = {"pytest": "pytest", "MagicMock": "unittest.mock", self.class_name: self.module}
+        needed |= {"importlib": "importlib"} if rows["DELEGATES"] else {}
+        needed |= {"DefaultModelRunnerAdapter": self.package} if rows["AGREEING"] else {}
+        lines = [
+            f"import {name}" if name == source else f"from {source} import {name}"
+            for name, source in needed.items()
+            if not same_import(module, name, source)
+        ]
+        return [after_imports(module, lines)] if lines else []
 
 
-def _list(names: Sequence[str]) -> str:
-    return "[" + ", ".join(f'"{name}"' for name in names) + "]"
+def refuse_foreign_test(module: Module) -> None:
+    """Raises InputError if a test module of the registry is there that the tool did not make."""
+    if "test_a_model_that_nobody_registered_gets_the_default" not in bindings(module):
+        raise InputError(f"{module.path} is in the way: omni-migrate did not make it; move it elsewhere first")
+
+
+def _cells(row: ast.expr) -> list[ast.expr]:
+    """The cells of a table's row, also of `pytest.param(...)`."""
+    return row.elts if isinstance(row, (ast.Tuple, ast.List)) else row.args if isinstance(row, ast.Call) else []
+
+
+def _without(display: ast.List | ast.Dict, rows: Sequence[str], key: int) -> list[str]:
+    """The rows whose first `key` cells no row of the table has: one that a person edited stays as it is."""
+    elements = display.elts if isinstance(display, ast.List) else []
+    have = {tuple(map(ast.unparse, _cells(element)[:key])) for element in elements}
+    parsed = ((row, ast.parse(row, mode="eval").body) for row in rows)
+    return [row for row, node in parsed if tuple(map(ast.unparse, _cells(node)[:key])) not in have]
 
 
 def delegate_of(module: Module, runner: str, method: str, hook: str) -> Delegate | None:

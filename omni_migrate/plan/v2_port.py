@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import zip_longest
 from typing import Any
 
 from codemods.carry_prefill_tokens import carried_lines, carry_prefill_tokens, wrappings
 from codemods.choose_runner import REASON, V2Choice, choice_lines, choose_runner
+from omni_migrate.checks.comments import comments_in
 from omni_migrate.errors import InputError
 from omni_migrate.facts.flow import Refusal
 from omni_migrate.facts.modules import Module, Modules
@@ -81,6 +82,11 @@ class V2Port:
             return write_binding(read_binding(self.modules, self.package, own))
         except BindingError as error:
             raise InputError(f"no V2 port: {error}; the binding needs it, and it is not guessed") from error
+
+    def comments(self, paths: Collection[str]) -> frozenset[str]:
+        """The comments that files of the port bring."""
+        files = {**self.files, binding_path(self.package): self.binding}
+        return frozenset(text for path in paths if path in files for text, _ in comments_in(files[path]))
 
     def refuse_taken(self) -> None:
         """Raises InputError if something else stands where a file of the port is to be."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import io
 import posixpath
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from omni_migrate.errors import InputError
 from omni_migrate.facts.hook_sites import HookSite
 from omni_migrate.facts.modules import Modules
 from omni_migrate.facts.runners import platform_of
@@ -16,6 +19,10 @@ from omni_migrate.plan.v2_binding import binding_path
 from omni_migrate.plan.v2_port import V2Port, forces_v1
 
 PAGE = "docs/model_runner_v2_parity.md"
+_TITLE = "# Feature parity of the V1 and V2 runners"
+_COLUMNS = ["feature", "V1", "V2", "notes"]
+_CELL = re.compile(r"(yes|no|missing|stays on V1|unproven|separate)(<br>`[^`]+`)*(<br>and \d+ more)?")
+"""A cell as it is drawn."""
 SHOWN = 3
 """Places that a cell names at most; how many more there are is said."""
 
@@ -143,19 +150,75 @@ class _Reader:
 def draw_matrix(features: Sequence[Feature], version: str | None = None) -> str:
     """The matrix as a Markdown page."""
     lines = [
-        f"# Feature parity of the V1 and V2 runners{f' of vllm-omni {version}' if version else ''}",
+        _title(version),
         "",
         "Written by `omni-migrate port-v2` from what the tree has; each cell names where. *missing*: V1 has it, V2 has",
         "not. *stays on V1*: the workers choose V1 for such a stage and log why. *unproven*: V2 has it, and nothing",
         "has run it on such hardware. That something is there does not say that it was tested: `make prove-port` of",
         "omni-migrate runs both runners of a ported tree next to each other.",
         "",
-        "| feature | V1 | V2 | notes |",
+        f"| {' | '.join(_COLUMNS)} |",
         "| --- | --- | --- | --- |",
     ]
-    for feature in features:
-        lines.append(f"| {feature.name} | {_draw(feature.v1)} | {_draw(feature.v2)} | {feature.notes} |")
+    lines += [_row(feature, feature.notes) for feature in features]
     return "\n".join(lines) + "\n"
+
+
+def redraw_matrix(page: bytes, features: Sequence[Feature], version: str | None = None) -> bytes:
+    """A page that is there, with the cells of V1 and V2 as they are now; text, notes and rows of people's own stay.
+
+    Raises InputError if it has not the one table, or a cell says what is not drawn.
+    """
+    try:
+        text = page.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{PAGE} is no UTF-8: save it so first") from error
+    lines = list(io.StringIO(text, newline=""))
+    heads = [number for number, line in enumerate(lines) if _cells(line) == _COLUMNS]
+    if len(heads) != 1:
+        many = (
+            f"has {len(heads)} tables {' | '.join(_COLUMNS)}"
+            if heads
+            else "is in the way: it has no table of port-v2's"
+        )
+        raise InputError(f"{PAGE} {many}; {'keep one' if heads else 'move it elsewhere first'}")
+    newline = "\r\n" if lines[heads[0]].endswith("\r\n") else "\n"
+    end = next((n for n in range(heads[0], len(lines)) if not lines[n].startswith("|")), len(lines))
+    rows = {cells[0]: n for n in range(heads[0] + 2, end) if len(cells := _cells(lines[n])) == len(_COLUMNS)}
+    added = []
+    for feature in features:
+        if feature.name not in rows:
+            added.append(_row(feature, feature.notes) + newline)
+            continue
+        number = rows[feature.name]
+        _, *drawn, notes = _cells(lines[number])
+        for column, cell in zip(_COLUMNS[1:], drawn, strict=False):
+            if not _CELL.fullmatch(cell):
+                raise InputError(
+                    f"{PAGE}:{number + 1} the cell {column} of {feature.name} was edited: say it in the notes or "
+                    "around the table, and put back what was there"
+                )
+        if drawn != [_draw(feature.v1), _draw(feature.v2)]:
+            lines[number] = _row(feature, notes) + newline
+    if added and not lines[end - 1].endswith("\n"):
+        lines[end - 1] += newline
+    lines[end:end] = added
+    if re.fullmatch(rf"{_TITLE}( of vllm-omni \S+)?", lines[0].rstrip()):
+        lines[0] = _title(version) + newline
+    return "".join(lines).encode("utf-8")
+
+
+def _title(version: str | None) -> str:
+    return f"{_TITLE}{f' of vllm-omni {version}' if version else ''}"
+
+
+def _row(feature: Feature, notes: str) -> str:
+    return f"| {feature.name} | {_draw(feature.v1)} | {_draw(feature.v2)} | {notes} |"
+
+
+def _cells(line: str) -> list[str]:
+    """The cells of a table's row."""
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip())[1:-1]]
 
 
 def _draw(cell: Cell) -> str:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omni_migrate.checks.untouched import untouched
+from omni_migrate.checks.untouched import only_added_to, untouched
 
 BEFORE = b"a\nb\nc\nd\ne\n"
 
@@ -70,3 +70,31 @@ def test_one_changed_line_outside_never_passes(lines: list[bytes], data: st.Data
     changed = [*lines[:at], b"other", *lines[at + 1 :]]
     touched = [(at + 2, at + 2)] if at + 1 < len(lines) else []
     assert untouched("a.py", b"\n".join(lines), b"\n".join(changed), touched) != []
+
+
+GROWN = b"# ours\nROWS = [1, 2]\n\n\ndef test():\n    assert ROWS  # odd\n"
+
+
+@pytest.mark.parametrize(
+    ("after", "line"),
+    [
+        (GROWN, 0),
+        (b"import a\n" + GROWN + b"\n# more\n", 0),
+        (GROWN.replace(b"1, 2", b"\n    1,\n    2,\n    3,\n"), 0),
+        (GROWN.replace(b"\n", b"\r\n"), 0),
+        (GROWN.replace(b"# odd", b""), 6),
+        (GROWN.replace(b"# ours\n", b""), 1),
+        (GROWN.replace(b"1, 2", b"2, 1"), 2),
+        (GROWN.replace(b"1, 2", b"1"), 2),
+        (GROWN.replace(b"ROWS  #", b"rows  #"), 6),
+        (b"", 1),
+    ],
+)
+def test_of_a_file_that_is_only_added_to_no_token_goes(after: bytes, line: int) -> None:
+    assert [finding.line for finding in only_added_to("a.py", GROWN, after, ())] == ([line] if line else [])
+
+
+def test_what_may_be_replaced_may_go() -> None:
+    after = GROWN.replace(b"assert ROWS  # odd", b"pass")
+    assert only_added_to("a.py", GROWN, after, [(6, 6)]) == []
+    assert only_added_to("a.py", GROWN, after, [(5, 5)]) != []

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
+
+from omni_migrate.errors import InputError
 from omni_migrate.facts.modules import Modules
 from omni_migrate.knowledge import read_toml
 from omni_migrate.plan.v2_port import V2Port
 from omni_migrate.plan.workspace import Workspace
-from omni_migrate.report.parity_matrix import draw_matrix, parity_matrix
+from omni_migrate.report.parity_matrix import Cell, Feature, draw_matrix, parity_matrix, redraw_matrix
 from omni_migrate.runners import in_tree_worker
 
 RUNNER = "def sample_tokens(self):\n    self.prompt_embeds_cpu = talker_mtp\n    self.omni_prefix_cache = None\n"
@@ -92,3 +95,55 @@ def test_the_page_has_a_row_a_feature_and_says_how_many_places_it_leaves_out(tre
     assert "<br>and 2 more" in next(row for row in rows if row.startswith("| M-RoPE"))
     assert all(row.count("|") == 5 for row in rows)
     assert "vllm-omni 1.0" in page.splitlines()[0]
+
+
+OLD = [Feature("One", Cell("yes", ("a.py:1 x",)), Cell("missing"), ""), Feature("Two", Cell("no"), Cell("no"), "known")]
+NEW = [
+    Feature("One", Cell("yes", ("a.py:9 x",)), Cell("missing"), ""),
+    *OLD[1:],
+    Feature("Three", *[Cell("no")] * 2, ""),
+]
+PAGE = draw_matrix(OLD, "1.0")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("| known |", "| known, and *ours* |"),
+        ("| missing |  |", "| missing | ours \\| two |"),
+        ("Written by", "Our own words.\n\nWritten by"),
+        ("| Two |", "| Ours | by hand | see there | none |\n| Two |"),
+        ("known |\n", "known |\n\nOurs below.\n"),
+        ("known |\n", "known |"),
+        ("# Feature parity", "# Our parity"),
+        ("\n", "\r\n"),
+    ],
+)
+def test_what_people_wrote_on_the_page_stays(old, new):
+    page = PAGE.replace(old, new).encode()
+    after = redraw_matrix(page, NEW, "1.1")
+    assert b"a.py:9 x" in after and b"| Three |" in after
+    kept = [line for line in page.splitlines() if b"a.py" not in line and b"# Feature parity" not in line]
+    rest = iter(after.splitlines())
+    assert [line for line in kept if all(other != line for other in rest)] == []
+    assert b"ours" not in page or b"ours" in after
+    assert redraw_matrix(after, NEW, "1.1") == after
+    assert after.count(b"\n") == after.count(b"\r\n") or b"\r" not in after
+
+
+def test_a_page_that_nobody_edited_is_as_if_drawn_anew():
+    assert redraw_matrix(PAGE.encode(), NEW, "1.1").decode() == draw_matrix(NEW, "1.1")
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (lambda page: page.replace(b"| missing |", b"| missing, alas |"), r":10 the cell V2 of One was edited"),
+        (lambda page: b"# Ours\n", "is in the way"),
+        (lambda page: page + page, "has 2 tables"),
+        (lambda page: b"\xff" + page, "is no UTF-8"),
+    ],
+)
+def test_a_page_that_cannot_be_redrawn_is_refused(edit, said):
+    with pytest.raises(InputError, match=said):
+        redraw_matrix(edit(PAGE.encode()), NEW)
