@@ -151,12 +151,12 @@ def refuse_interrupted(folder: Path) -> None:
     if os.path.lexists(folder / OUTPUT_LOCK):
         raise InputError(f"{folder} is half written by a run with --output: wait until it ends, or delete it")
     checkout = find_checkout(folder)
-    if checkout is None or not os.path.lexists(checkout.git_folder / JOURNAL):
+    if checkout is None or not any(os.path.lexists(checkout.git_folder / name) for name in (JOURNAL, DONE)):
         return
     if _is_held(checkout.git_folder / LOCK):
         raise InputError(f"another omni-migrate is writing to {checkout.top}: wait until it ends, then run again")
     raise InputError(
-        f"{checkout.top} is half written by a run that was interrupted: put it back with "
+        f"{checkout.top} is left half written by a run that was interrupted: put it right with "
         f"`omni-migrate recover {checkout.top}`, then run again"
     )
 

@@ -74,8 +74,13 @@ class _Left:
 
     @property
     def placed(self) -> bool:
-        """Whether the run made the target: its new file is linked there, or gone from where it was written."""
-        return not os.path.lexists(self.new) or _same(self.new, self.target)
+        """Whether the run has made the target: its new file is gone from where it was written, or edited as well."""
+        return _hash(self.new) != self.step.after
+
+    @property
+    def restored(self) -> bool:
+        """Whether the target holds what was kept."""
+        return _hash(self.target) == _hash(self.old) is not None
 
 
 def apply_in_place(held: Held, root: Path, changes: Iterable[FileChange], switch: Switch | None = None) -> None:
@@ -376,7 +381,7 @@ def _refuse_edited(held: Held, left: _Left) -> None:
     if left.step.before is None:
         edited, original = left.placed, ""
     else:
-        edited = os.path.lexists(left.old) and not _same(left.old, left.target)
+        edited = os.path.lexists(left.old) and not left.restored
         original = f", its original is {left.old.name} beside it"
     if edited:
         raise InputError(
@@ -387,10 +392,10 @@ def _refuse_edited(held: Held, left: _Left) -> None:
 
 def _put_back(left: _Left) -> None:
     if left.step.before is None:
-        if left.ours and left.placed:
+        if left.ours:
             left.target.unlink()
     elif os.path.lexists(left.old):
-        if left.ours and not _same(left.old, left.target):
+        if left.ours and not left.restored:
             left.target.unlink()
         if not os.path.lexists(left.target):
             _link(left.old, left.target)
@@ -406,13 +411,6 @@ def _hash(file: Path) -> str | None:
         return hashlib.sha256(file.read_bytes()).hexdigest()
     except FileNotFoundError:
         return None
-
-
-def _same(one: Path, other: Path) -> bool:
-    try:
-        return os.path.samestat(one.lstat(), other.lstat())
-    except FileNotFoundError:
-        return False
 
 
 def refuse(error: OSError, root: Path) -> NoReturn:

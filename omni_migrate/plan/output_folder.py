@@ -33,6 +33,7 @@ def apply_to_output(root: Path, changes: Iterable[FileChange], output: Path) -> 
     build = output / OUTPUT_BUILD if existed else output.parent / f"{OUTPUT_BUILD}-{output.name}"
     lock = output / OUTPUT_LOCK if existed else build.with_name(f"{build.name}.lock")
     if existed:
+        _remove_beside(output)
         _refuse_full(output)
     moved: list[Path] = []
     with interruptible():
@@ -60,6 +61,15 @@ def apply_to_output(root: Path, changes: Iterable[FileChange], output: Path) -> 
             if isinstance(error, (OSError, shutil.Error)):
                 refuse(error, output)
             raise
+
+
+def _remove_beside(output: Path) -> None:
+    """Remove what a run left beside the folder that was killed when it had just given it its name."""
+    build = output.parent / f"{OUTPUT_BUILD}-{output.name}"
+    lock = build.with_name(f"{build.name}.lock")
+    if os.path.lexists(lock):
+        with lock_file(lock, f"writing to {output}"):
+            _remove_left(build)
 
 
 def _refuse_full(output: Path) -> None:
