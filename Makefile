@@ -42,3 +42,4 @@ include bench.mk
 include proof.mk
 include engine.mk
 include port.mk
+include kills.mk

@@ -30,7 +30,7 @@ from omni_migrate.report.findings import FileChange, Finding, Report, Severity
 from omni_migrate.request import AuditRequest
 from omni_migrate.sources import Source, of_version, resolve
 from omni_migrate.unreadable import refuse_unreadable, unreadable_findings
-from omni_migrate.writing import refuse_unwritable, will_write, write_plan
+from omni_migrate.writing import Work, opened
 
 PACKAGE = "vllm_omni"
 ASCEND = "vllm_ascend"
@@ -44,33 +44,31 @@ def run(request: AuditRequest) -> Report:
 
     Raises InputError (nothing to work on, no such base, a dirty tree) and VerificationError (nothing was written).
     """
-    with no_collection():
-        return _run(request)
-
-
-def _run(request: AuditRequest) -> Report:
-    source = resolve(request.source, cwd=request.cwd, progress=request.progress, package=PACKAGE)
     edits = request.write or request.fix_markers or request.mark
-    writes = edits and not (request.dry_run or request.check)
     if request.output is not None and not edits:
         raise InputError("--output: nothing to write; say what with --write, --fix-markers or --mark")
     if request.branch is not None and not edits:
         raise InputError("--branch: nothing to commit; say what with --write, --fix-markers or --mark")
     if request.mark and not request.ascend:
         raise InputError("--mark: only a base tells omni's lines from the platform's; pass --ascend SPEC")
-    refuse_unwritable(request, source, writes)
-    audit = _Audit(request, source)
-    if writes:
+    writes = edits and not (request.dry_run or request.check)
+    with no_collection(), opened(request, PACKAGE, writes) as work:
+        return _run(request, work)
+
+
+def _run(request: AuditRequest, work: Work) -> Report:
+    audit = _Audit(request, work.source)
+    if work.writes:
         refuse_unreadable(audit.modules.unreadable, "have a runner of the platform")
     with request.progress.task("Auditing", total=3) as advance:
         plan = audit.plan()
         advance(1)
         audit.verify(plan)
         advance(1)
-        report = audit.report(plan, will_write(request, plan) if writes else "")
-        if writes:
-            write_plan(request, source, plan, report)
+        writing = work.prepare(plan)
+        report = audit.report(plan, writing.text)
         advance(1)
+    writing.write(report)
     return report
 
 

@@ -23,9 +23,9 @@ from omni_migrate.plan.wiring import attribute_taken
 from omni_migrate.plan.workspace import Workspace
 from omni_migrate.report.findings import FileChange, Finding, Report, Severity
 from omni_migrate.request import ExtractRequest
-from omni_migrate.sources import Source, resolve
+from omni_migrate.sources import Source
 from omni_migrate.unreadable import refuse_unreadable, unreadable_findings
-from omni_migrate.writing import refuse_unwritable, will_write, write_plan
+from omni_migrate.writing import Work, opened
 
 if TYPE_CHECKING:
     from omni_migrate.plan.extraction import Move
@@ -39,14 +39,13 @@ def run(request: ExtractRequest) -> Report:
     Raises InputError (nothing to work on, a dirty tree, a file that is needed and does not parse) and
     VerificationError (a check of the result failed; nothing was written).
     """
-    with no_collection():
-        return _run(request)
-
-
-def _run(request: ExtractRequest) -> Report:
-    source = resolve(request.source, cwd=request.cwd, progress=request.progress, package=PACKAGE)
     writes = not (request.dry_run or request.check or request.list_sites)
-    refuse_unwritable(request, source, writes)
+    with no_collection(), opened(request, PACKAGE, writes) as work:
+        return _run(request, work)
+
+
+def _run(request: ExtractRequest, work: Work) -> Report:
+    source = work.source
     config = load_config(source.root)
     specs = adapters(config.adapters)
     _refuse_unknown(request, specs)
@@ -57,14 +56,14 @@ def _run(request: ExtractRequest) -> Report:
         )
     listing = request.list_sites and not (request.dry_run or request.check)
     blocked = {} if listing else run_.unreadable()
-    if writes:
+    if work.writes:
         refuse_unreadable(blocked, "define a runner or a model")
     plan = Plan("RFC-003", ()) if listing or blocked or not run_.claimed else run_.plan()
     if plan.phases:
         run_.verify(plan)
-    report = run_.report(plan, will_write(request, plan) if writes else "")
-    if writes:
-        write_plan(request, source, plan, report)
+    writing = work.prepare(plan)
+    report = run_.report(plan, writing.text)
+    writing.write(report)
     return report
 
 

@@ -26,7 +26,7 @@ from omni_migrate.report.parity_matrix import PAGE, Feature, draw_matrix, parity
 from omni_migrate.request import PortRequest
 from omni_migrate.sources import Source, of_version, resolve
 from omni_migrate.unreadable import refuse_unreadable, unreadable_findings
-from omni_migrate.writing import refuse_unwritable, will_write, write_plan
+from omni_migrate.writing import Work, opened
 
 PACKAGE = "vllm_omni"
 VLLM = "vllm"
@@ -43,8 +43,9 @@ def run(request: PortRequest) -> Report:
     Raises InputError (nothing to work on, a dirty tree, no vLLM to prove against) and VerificationError (a check of
     the result failed; nothing was written).
     """
-    with no_collection():
-        return _run(request)
+    writes = not (request.dry_run or request.check or request.list_sites)
+    with no_collection(), opened(request, PACKAGE, writes) as work:
+        return _run(request, work)
 
 
 def mapping(request: PortRequest, versions: str) -> str:
@@ -61,10 +62,8 @@ def mapping(request: PortRequest, versions: str) -> str:
         return render_mapping(source.spec, (before.version, after.version), found.specs, found.sites, tracked, proofs)
 
 
-def _run(request: PortRequest) -> Report:
-    source = resolve(request.source, cwd=request.cwd, progress=request.progress, package=PACKAGE)
-    writes = not (request.dry_run or request.check or request.list_sites)
-    refuse_unwritable(request, source, writes)
+def _run(request: PortRequest, work: Work) -> Report:
+    source = work.source
     outside = [number for number in request.phases if number not in ALL_PHASES]
     if outside:
         raise InputError(f"--phase {outside[0]}: port-v2 has phases 1 to {MATRIX_PHASE}")
@@ -76,16 +75,15 @@ def _run(request: PortRequest) -> Report:
         listing = request.list_sites and not (request.dry_run or request.check)
         plan = Plan(RFC, ()) if listing or found.has_foreign_port(port) else found.plan(port)
         advance(1)
-        if writes:
+        if work.writes:
             refuse_unreadable(found.unreadable(), "have a hook or a worker")
         if plan.phases:
             found.verify(plan, port)
         advance(1)
-        written = will_write(request, plan) if writes else ""
-        report = found.report(plan, port, prove(found.specs, vllm), vllm.version, written)
-        if writes:
-            write_plan(request, source, plan, report)
+        writing = work.prepare(plan)
+        report = found.report(plan, port, prove(found.specs, vllm), vllm.version, writing.text)
         advance(1)
+    writing.write(report)
     return report
 
 

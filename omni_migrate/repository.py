@@ -46,6 +46,8 @@ class Repository:
 
     top: Path
     git_folder: Path
+    inherited: tuple[int, ...] = ()
+    """Descriptors that git commands keep open: a lock is held until the last of them has ended."""
 
     @property
     def index(self) -> Path:
@@ -60,9 +62,9 @@ class Repository:
         with self.reading(*arguments, index=index, stdin=stdin) as output:
             return output.read().decode("utf-8", "surrogateescape")
 
-    def succeeds(self, *arguments: str) -> bool:
+    def succeeds(self, *arguments: str, index: Path | None = None) -> bool:
         try:
-            self.run(*arguments)
+            self.run(*arguments, index=index)
         except InputError:
             return False
         return True
@@ -79,7 +81,7 @@ class Repository:
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
             given.write(data)
             given.seek(0)
-            process = _start(command, self.top, environment, given, said)
+            process = _start(command, self.top, environment, given, said, self.inherited)
             assert process.stdout is not None
             try:
                 yield process.stdout
@@ -167,11 +169,22 @@ def _environment() -> dict[str, str]:
 
 
 def _start(
-    command: list[str], folder: Path, environment: dict[str, str], stdin: IO[bytes], stderr: IO[bytes]
+    command: list[str],
+    folder: Path,
+    environment: dict[str, str],
+    stdin: IO[bytes],
+    stderr: IO[bytes],
+    inherited: tuple[int, ...] = (),
 ) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
-            command, cwd=folder, env=environment, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            pass_fds=inherited,
         )
     except FileNotFoundError as error:
         raise InputError(_NO_GIT) from error

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from omni_migrate.cli import audit_npu, explain, extract_adapters, list_knowledge, port_v2
+from omni_migrate.cli import audit_npu, explain, extract_adapters, list_knowledge, port_v2, recover
 from omni_migrate.cli.commands import Command, Commands
 from omni_migrate.cli.options import EXIT_CODES
 
@@ -23,6 +23,7 @@ app = typer.Typer(
 app.command("extract-adapters", cls=Command, epilog=EXIT_CODES)(extract_adapters.extract_adapters)
 app.command("port-v2", cls=Command, epilog=EXIT_CODES)(port_v2.port_v2)
 app.command("audit-npu", cls=Command, epilog=EXIT_CODES)(audit_npu.audit_npu)
+app.command("recover", cls=Command, epilog=EXIT_CODES)(recover.recover)
 app.command("explain", cls=Command)(explain.explain)
 app.command("list", cls=Command)(list_knowledge.list_knowledge)
 

@@ -1,4 +1,4 @@
-"""The user's git: refuse a dirty checkout, and a branch with one signed-off commit per phase.
+"""The user's git: refuse what could not be brought back, and one signed-off commit per phase.
 
 Commits are made from git's plumbing on an index of their own: what the user has staged is neither swept in nor lost,
 and no hook or signing key can ask a question or change a commit on the way (`git commit --amend -S` signs later).
@@ -7,13 +7,17 @@ and no hook or signing key can ask a question or change a commit on the way (`gi
 from __future__ import annotations
 
 import os
-import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from omni_migrate.errors import InputError
-from omni_migrate.plan.apply import apply_in_place, interruptible, uninterrupted
+from omni_migrate.journal import Held
+from omni_migrate.plan.apply import written_place
 from omni_migrate.plan.phases import Phase, Plan
-from omni_migrate.repository import Repository, open_repository
+from omni_migrate.plan.switch import NEW_INDEX, Switch, held_repository, prepare
+from omni_migrate.report.findings import FileChange
+from omni_migrate.repository import Repository
 
 _UNDER_WAY = {
     "MERGE_HEAD": "a merge",
@@ -21,16 +25,17 @@ _UNDER_WAY = {
     "REVERT_HEAD": "a revert",
     "rebase-merge": "a rebase",
     "rebase-apply": "a rebase",
+    "BISECT_LOG": "a bisection",
 }
 _NEW_FILE = "100644"
 
 
-def refuse_dirty(checkout: Path) -> None:
-    """Raise InputError if the checkout that `checkout` lies in has any change that is not committed.
+def refuse_dirty(held: Held) -> None:
+    """Raise InputError if the checkout has any change that is not committed.
 
     Staged, modified and untracked files count, ignored ones do not; so does a merge or rebase under way.
     """
-    with open_repository(checkout) as repo:
+    with held_repository(held) as repo:
         for name, what in _UNDER_WAY.items():
             if (repo.git_folder / name).exists():
                 raise InputError(f"{what} is under way in {repo.top}: finish or abort it, or pass --allow-dirty")
@@ -43,22 +48,70 @@ def refuse_dirty(checkout: Path) -> None:
             )
 
 
-def commit_phases(checkout: Path, source_root: Path, plan: Plan, branch: str) -> tuple[str, ...]:
-    """Commit each phase on the new branch `branch` from HEAD, and switch to it; the commits' names in order.
+def refuse_untracked(held: Held, root: Path, changes: Iterable[FileChange]) -> None:
+    """Raise InputError for a planned file that git does not hold: it could not be brought back.
+
+    Ignored, untracked and only announced files (`git add -N`), files of a submodule, and files that git is told to
+    overlook or not to check out. A new file may be made, where neither git nor the folder has one.
+    """
+    wanted: dict[str, FileChange] = {}
+    for change in changes:
+        place = written_place(held.checkout, root, change.path)
+        wanted[place.relative_to(held.checkout.top).as_posix()] = change
+    with held_repository(held) as repo:
+        listed = _entries(repo.run("ls-files", "-s", "-v", "-z", "--", *wanted)) if wanted else {}
+        options = ("--name-only", "-z", "--diff-filter=A", "--ignore-submodules=all", "--no-ext-diff")
+        announced = set(repo.run("diff-files", *options, "--", *wanted).split("\0")) if wanted else set()
+    for path, change in wanted.items():
+        flag = listed[path][0][0] if path in listed else ""
+        if flag == "S" or flag.islower():
+            raise InputError(
+                f"{path}: git is told to overlook changes of it: first `git update-index --no-skip-worktree "
+                f"--no-assume-unchanged {path}`, or `git sparse-checkout disable`"
+            )
+        if change.before is not None and (not flag or path in announced):
+            raise InputError(
+                f"git does not track {path}, so what is in it could not be brought back: "
+                "`git add` it, or move it away, or use --output"
+            )
+        if change.before is None and flag:
+            raise InputError(f"{path} is tracked by git but not there: `git restore` it, or commit that it is gone")
+
+
+def refuse_untracked_tree(held: Held, root: Path) -> None:
+    """Raise InputError if git tracks nothing of the tree, as in a folder that an outer repository ignores."""
+    below = Path(os.path.realpath(root)).relative_to(held.checkout.top).as_posix()
+    with held_repository(held) as repo:
+        if not repo.run("ls-files", "-z", "--", below):
+            raise InputError(
+                f"git tracks nothing of {root} ({held.checkout.top} is the checkout around it): "
+                "make it a repository of its own, or use --output"
+            )
+
+
+@dataclass(frozen=True)
+class Commits:
+    """The commits of a plan, made but named by no branch yet; `switch` is None if there are none."""
+
+    names: tuple[str, ...]
+    switch: Switch | None
+
+
+def commit_phases(held: Held, source_root: Path, plan: Plan, branch: str) -> Commits:
+    """Commit each phase, from HEAD, and prepare the new branch `branch`; nothing that git shows has changed then.
 
     The plan's paths are relative to `source_root`. A phase that changes nothing gets no commit; a plan that changes
-    nothing, no branch. Raises InputError, before anything is done, for a branch that exists or has a bad name, a
-    repository without a commit, no identity, or a file of the plan with uncommitted changes. If anything fails later,
-    there is no branch, and HEAD, the index and the work tree are as they were.
+    nothing, no branch. Raises InputError for a branch that exists or has a bad name, a repository without a commit, no
+    identity, or a file of the plan with uncommitted changes.
     """
-    with open_repository(checkout) as repo, interruptible(), tempfile.TemporaryDirectory() as folder:
+    with held_repository(held) as repo:
         head = _head(repo)
         _check_branch(repo, branch)
         sign_off = f"Signed-off-by: {_signer(repo)}"
-        own_index = Path(folder) / "index"
+        own_index = held.own(NEW_INDEX)
         repo.run("read-tree", head, index=own_index)
         paths = {
-            change.path: _path_in_git(repo, source_root, change.path)
+            change.path: written_place(held.checkout, source_root, change.path).relative_to(repo.top).as_posix()
             for phase in plan.phases
             for change in phase.changes
         }
@@ -74,9 +127,13 @@ def commit_phases(checkout: Path, source_root: Path, plan: Plan, branch: str) ->
             if tree != repo.run("rev-parse", f"{commits[-1]}^{{tree}}").strip():
                 message = _message(plan, phase, sign_off)
                 commits.append(repo.run("commit-tree", tree, "-p", commits[-1], "-F", "-", stdin=message).strip())
-        if len(commits) > 1:
-            _switch(repo, source_root, plan, branch, commits[-1], "".join(entries.values()))
-        return tuple(commits[1:])
+        own_index.unlink()
+        if len(commits) == 1:
+            return Commits((), None)
+        switch = prepare(held, repo, branch, commits[-1], "".join(entries.values()))
+        if switch.step.head != head:
+            raise InputError(f"HEAD of {repo.top} moved meanwhile: nothing was written, run again")
+        return Commits(tuple(commits[1:]), switch)
 
 
 def _head(repo: Repository) -> str:
@@ -110,14 +167,6 @@ def _signer(repo: Repository) -> str:
             "git has no identity to sign the commits off with: set user.name and user.email (git config --global)"
         ) from error
     return identity.rsplit(" ", 2)[0]
-
-
-def _path_in_git(repo: Repository, source_root: Path, path: str) -> str:
-    """Where git knows the file, a symbolic link resolved as the change is written through it."""
-    target = Path(os.path.realpath(source_root / path))
-    if not target.is_relative_to(repo.top):
-        raise InputError(f"{path} lies outside the checkout {repo.top}: leave --branch out, or use --output")
-    return target.relative_to(repo.top).as_posix()
 
 
 def _modes(repo: Repository, plan: Plan, paths: dict[str, str], own_index: Path) -> dict[str, str]:
@@ -160,40 +209,3 @@ def _message(plan: Plan, phase: Phase, sign_off: str) -> str:
     subject = f"omni-migrate: {plan.rfc} phase {phase.number}: {phase.title}"
     body = "".join(f"- {move}\n" for move in phase.moves)
     return f"{subject}\n\n" + (f"{body}\n" if body else "") + f"{sign_off}\n"
-
-
-def _switch(repo: Repository, source_root: Path, plan: Plan, branch: str, tip: str, entries: str) -> None:
-    """Bring work tree, branch, index and HEAD to the last commit, or leave all four as they were."""
-    full = f"refs/heads/{branch}"
-    index = repo.index.read_bytes() if repo.index.exists() else None
-    head = repo.run("rev-parse", "HEAD").strip()
-    on_branch = repo.run("rev-parse", "--symbolic-full-name", "HEAD").strip()  # "HEAD" itself if detached
-
-    def point_git_at_tip() -> None:
-        with uninterrupted():
-            repo.run("update-ref", "-m", "omni-migrate: created", full, tip, "")
-            repo.run("update-index", "-z", "--index-info", stdin=entries)
-            repo.run("symbolic-ref", "-m", f"omni-migrate: moving to {branch}", "HEAD", full)
-
-    try:
-        apply_in_place(source_root, plan.net_changes(), then=point_git_at_tip)
-    except BaseException:
-        with uninterrupted():
-            if repo.succeeds("show-ref", "--verify", "--quiet", full):
-                _point_back(repo, on_branch, head, index)
-                repo.succeeds("update-ref", "-d", full, tip)
-        raise
-    repo.succeeds("update-index", "-q", "--refresh")
-
-
-def _point_back(repo: Repository, on_branch: str, head: str, index: bytes | None) -> None:
-    if on_branch != "HEAD":
-        repo.run("symbolic-ref", "HEAD", on_branch)
-    else:
-        repo.run("update-ref", "--no-deref", "HEAD", head)
-    if index is None:
-        repo.index.unlink(missing_ok=True)
-    elif repo.index.read_bytes() != index:
-        copy = repo.index.with_name("index.omni-migrate")
-        copy.write_bytes(index)
-        copy.replace(repo.index)

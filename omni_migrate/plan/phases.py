@@ -27,10 +27,6 @@ class Plan:
     rfc: str
     phases: tuple[Phase, ...]
 
-    def commits(self) -> tuple[Phase, ...]:
-        """The phases that change a file: with `--branch` each becomes a commit."""
-        return tuple(phase for phase in self.phases if any(c.before != c.after for c in phase.changes))
-
     def net_changes(self) -> tuple[FileChange, ...]:
         """The change of each file over all phases, sorted by path; a file that ends as it began is left out."""
         first: dict[str, bytes | None] = {}

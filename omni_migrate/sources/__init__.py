@@ -12,24 +12,32 @@ from omni_migrate.sources.source import Source as Source
 FORMS = "a directory, DIR@REF, a wheel, a source archive, installed:NAME, or a requirement such as {}==0.30.0"
 
 
-def resolve(spec: str | None, *, cwd: Path, progress: Progress | None = None, package: str = "vllm_omni") -> Source:
+def resolve(
+    spec: str | None,
+    *,
+    cwd: Path,
+    progress: Progress | None = None,
+    package: str = "vllm_omni",
+    mends: bool = False,
+) -> Source:
     """The tree that `spec` names; it holds `package`, a folder with Python files.
 
     `spec` is a directory, `DIR@REF` of a git checkout, a wheel or source archive, `installed:NAME`, a requirement that
     pip fetches, or None for the tree around `cwd`. A relative path starts at `cwd`. What is fetched or unpacked is kept
-    in the cache. Raises InputError.
+    in the cache. A directory that an interrupted run left half written is refused, unless the caller `mends` it.
+    Raises InputError.
     """
     from omni_migrate.sources import directory
 
     if spec is None:
-        return directory.around(cwd, package)
+        return _whole(directory.around(cwd, package), mends)
     if spec.startswith("installed:"):
         from omni_migrate.sources.installed import from_environment
 
         return from_environment(spec, package)
     path = cwd / Path(spec).expanduser()
     if path.is_dir():
-        return directory.from_folder(spec, path, package)
+        return _whole(directory.from_folder(spec, path, package), mends)
     if path.is_file():
         from omni_migrate.sources.archive import from_file
 
@@ -49,6 +57,14 @@ def resolve(spec: str | None, *, cwd: Path, progress: Progress | None = None, pa
     from omni_migrate.sources.requirement import from_requirement
 
     return from_requirement(spec, requirement, package, progress or SilentProgress())
+
+
+def _whole(source: Source, mends: bool) -> Source:
+    from omni_migrate.journal import refuse_interrupted
+
+    if not mends:
+        refuse_interrupted(source.root)
+    return source
 
 
 def of_version(spec: str, distribution: str, cwd: Path) -> str:

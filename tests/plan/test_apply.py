@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from omni_migrate.errors import InputError
-from omni_migrate.plan.apply import apply_in_place, apply_to_output, recover
+from omni_migrate.journal import DONE, JOURNAL, LOCK, find_checkout, locked
+from omni_migrate.plan import apply
+from omni_migrate.plan.output_folder import apply_to_output
 from omni_migrate.report.findings import FileChange
 
 Tree = dict[str, tuple[int, bytes]]
+
+
+def apply_in_place(root: Path, changes: list[FileChange]) -> None:
+    """Under the lock, as a run does it."""
+    checkout = find_checkout(root)
+    assert checkout is not None
+    with locked(checkout) as held:
+        apply.apply_in_place(held, root, changes)
+
+
+def recover(root: Path) -> str:
+    checkout = find_checkout(root)
+    assert checkout is not None
+    with locked(checkout) as held:
+        return apply.recover(held)
 
 
 def tree(root: Path) -> Tree:
@@ -148,66 +166,73 @@ class Stopper:
 
 WRITING_STEPS = [
     (Path, "mkdir"),
-    (Path, "replace"),
+    (Path, "rename"),
+    (Path, "unlink"),
     (Path, "chmod"),
     (os, "open"),
     (os, "fsync"),
     (os, "link"),
 ]
+NO_SPACE = OSError(28, "No space left on device", "some/file")
 
 
 @pytest.mark.parametrize("owner, name", WRITING_STEPS, ids=lambda value: getattr(value, "__name__", value))
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device", "some/file")], ids=repr)
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), NO_SPACE], ids=repr)
 def test_stopped_at_any_step_the_tree_is_as_it_was(root: Path, owner: object, name: str, error: BaseException) -> None:
     changes, before = plan(root), tree(root)
+    after = before | {change.path: (before.get(change.path, (0, b""))[0], change.after) for change in changes}
     reached = 0
-    for at in range(1, 100):
-        stopper = Stopper(at, error)
+    for at in range(1, 200):
+        stopper, refused = Stopper(at, error), None
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(owner, name, stopper.guard(getattr(owner, name)))
             try:
                 apply_in_place(root, changes)
             except KeyboardInterrupt:
                 pass
-            except InputError as refused:
-                assert str(refused).startswith("cannot write some/file: No space left on device; nothing was changed")
-            else:
-                break
+            except InputError as raised:
+                refused = raised
+        if stopper.calls < at:
+            break
         reached += 1
-        assert tree(root) == before, f"call {at} of {name}"
-    # A file system without hard links is no error: there the original is renamed.
-    assert reached >= (0 if name == "link" and isinstance(error, OSError) else 1)
-    assert all((root / change.path).read_bytes() == change.after for change in changes)
+        if refused is None:  # while cleaning up, nothing is worth failing for, and Ctrl-C is not heard
+            recover(root)
+        now = tree(root)
+        if now == before:
+            continue
+        assert refused is None, f"call {at} of {name}: {refused}"
+        assert {path: content for path, (_, content) in now.items() if path in after} == {
+            path: content for path, (_, content) in after.items()
+        }
+        assert not [path for path in now if "omni-migrate" in path]
+        for path in set(now) - set(before):
+            if (root / path).is_file():
+                (root / path).unlink()
+        for change in changes:
+            if change.before is not None:
+                (root / change.path).write_bytes(change.before)
+        for folder in ("deep/er", "deep"):
+            (root / folder).rmdir()
+        assert tree(root) == before
+    assert reached >= 1
 
 
-def test_a_journal_that_cannot_be_written_stops_the_run_before_any_file(root: Path) -> None:
+def test_a_file_that_git_leads_nowhere_stops_the_run_before_any_file(root: Path) -> None:
     changes = plan(root)
     (root / ".git").rmdir()
     (root / ".git").write_text("gitdir: nowhere")
     before = tree(root)
-    with pytest.raises(InputError, match=r"nowhere/omni-migrate-journal: No such file .*; nothing was changed"):
+    with pytest.raises(InputError, match=r"\.git leads to .*nowhere, which is no folder"):
         apply_in_place(root, changes)
     assert tree(root) == before
 
 
-def test_without_hard_links_originals_are_renamed_and_put_back(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_hard_links_files_are_renamed_and_put_back(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_links(*_: object) -> None:
         raise OSError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", no_links)
-    test_stopped_at_any_step_the_tree_is_as_it_was(root, Path, "replace", KeyboardInterrupt())
-
-
-def test_the_follow_up_step_failing_puts_the_files_back(root: Path) -> None:
-    changes, before = plan(root), tree(root)
-
-    def fail() -> None:
-        assert (root / "pkg/new.py").exists()
-        raise InputError("no")
-
-    with pytest.raises(InputError, match=r"^no$"):
-        apply_in_place(root, changes, then=fail)
-    assert tree(root) == before
+    test_stopped_at_any_step_the_tree_is_as_it_was(root, Path, "rename", KeyboardInterrupt())
 
 
 @pytest.fixture
@@ -249,85 +274,247 @@ def test_a_read_only_disk_is_one_line(small_disk: Path) -> None:
     assert "\n" not in str(refused.value)
 
 
-STOPPED_RUN = """
-import os, signal, sys
-from pathlib import Path
-from omni_migrate.plan.apply import apply_in_place
-from omni_migrate.report.findings import FileChange
-root, step, number = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-replace, calls = Path.replace, 0
-def stop_at(self, target):
-    global calls
-    calls += 1
-    if calls == step:
-        os.kill(os.getpid(), number)
-    return replace(self, target)
-Path.replace = stop_at
-changes = [FileChange(f"{n}.py", b"old\\n", b"new\\n") for n in "abc"] + [FileChange("d/e.py", None, b"new\\n")]
-apply_in_place(root, changes)
-"""
+@pytest.fixture
+def half_written(root: Path) -> Path:
+    """A tree whose run was killed when half of its files were in place."""
+    if os.fork() == 0:
+        rename, calls = Path.rename, 0
+
+        def killed(self: Path, target: Path) -> Path:
+            nonlocal calls
+            calls += 1
+            if calls == 5:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return rename(self, target)
+
+        Path.rename = killed  # type: ignore[assignment, method-assign]
+        apply_in_place(root, plan(root))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.wait()[1]) == -signal.SIGKILL
+    return root
 
 
-@pytest.mark.parametrize("step", [1, 2, 3, 4, 5])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-def test_a_killed_run_is_put_back_at_the_latest_by_the_next_one(
-    tmp_path: Path, step: int, number: signal.Signals
+def test_what_was_edited_after_a_killed_run_is_not_overwritten(half_written: Path) -> None:
+    edited = half_written / "pkg/crlf.py"
+    assert edited.read_bytes() == b"a = 1\r\nb = 2\r\n\r\n# \xe9"
+    edited.write_bytes(b"edited by hand\n")
+    (half_written / ".git" / LOCK).unlink()
+    before = tree(half_written)
+    with pytest.raises(InputError, match=r"crlf\.py was edited after .* original is \.omni-migrate-.*\.old beside it"):
+        recover(half_written)
+    assert tree(half_written) == before
+    edited.rename(half_written / "mine.py")
+    assert recover(half_written)
+    assert edited.read_bytes() == b"a = 1\r\nb = 2\r\n"
+    assert not [path for path in tree(half_written) if "omni-migrate" in path]
+
+
+# --- what others do meanwhile -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["in place", "by rename", "through an open file"])
+@pytest.mark.parametrize("moment", ["rename", "link", "unlink"])
+def test_an_edit_between_the_last_check_and_the_writing_is_not_lost(
+    root: Path, monkeypatch: pytest.MonkeyPatch, way: str, moment: str
 ) -> None:
-    (tmp_path / ".git").mkdir()
-    for name in "abc":
-        (tmp_path / f"{name}.py").write_bytes(b"old\n")
-    before = tree(tmp_path)
-    command = [sys.executable, "-c", STOPPED_RUN, str(tmp_path), str(step), str(int(number))]
-    stopped = subprocess.run(command, capture_output=True)
-    if step == 5 and number != signal.SIGKILL:
-        # The fifth rename ends the journal: what comes now is too late, and the files are all written.
-        assert stopped.returncode == 0
-        assert (tmp_path / "d/e.py").read_bytes() == b"new\n"
-        return
-    assert stopped.returncode != 0
-    assert recover(tmp_path) is (number == signal.SIGKILL)
-    assert tree(tmp_path) == before
+    changes, file = plan(root), root / "run.py"
+    opened = file.open("r+b")
+    owner: object = os if moment == "link" else Path
+    step, done = getattr(owner, moment), False
 
+    def edit_first(one: Path, *rest: Path, **options: bool) -> object:
+        nonlocal done
+        if not done and (one == file or file in rest or (moment == "unlink" and one.suffix == ".new")):
+            done = moment != "unlink" or file.read_bytes().endswith(b"\xe9")
+            if done and way == "in place":
+                file.write_bytes(b"mine\n")
+            elif done and way == "by rename":
+                (root / "run.py~").write_bytes(b"mine\n")
+                os.replace(root / "run.py~", file)  # noqa: PTH105
+            elif done:
+                opened.write(b"mine")
+                opened.flush()
+        return step(one, *rest, **options)
 
-def test_a_run_killed_while_cleaning_up_is_cleaned_up_by_the_next_one(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    changes = plan(root)
-    monkeypatch.setattr("omni_migrate.plan.apply._clean_up", lambda _: None)
-    apply_in_place(root, changes)
+    monkeypatch.setattr(owner, moment, edit_first)
+    with suppress(InputError):
+        apply_in_place(root, changes)
+    opened.close()
     monkeypatch.undo()
-    assert list(root.rglob(".omni-migrate-*.old"))
-    assert recover(root)
-    assert not list(root.rglob(".omni-migrate-*"))
-    assert not list((root / ".git").iterdir())
-    assert all((root / change.path).read_bytes() == change.after for change in changes)
+    assert done
+    assert file.read_bytes().startswith(b"mine")
 
 
-def test_what_was_edited_after_a_killed_run_is_not_overwritten(tmp_path: Path) -> None:
-    (tmp_path / ".git").mkdir()
-    for name in "abc":
-        (tmp_path / f"{name}.py").write_bytes(b"old\n")
-    subprocess.run([sys.executable, "-c", STOPPED_RUN, str(tmp_path), "3", "9"], capture_output=True)
-    (tmp_path / "a.py").write_bytes(b"edited by hand\n")
-    with pytest.raises(InputError, match=r"a\.py was edited after an interrupted run"):
-        recover(tmp_path)
-    assert (tmp_path / "a.py").read_bytes() == b"edited by hand\n"
+# --- the journal is not trusted -----------------------------------------------------------------------------------
+
+GOOD = {"token": "0" * 16, "folders": [], "files": [], "branch": None}
+FILE = {"path": "run.py", "before": "a" * 64, "after": "b" * 64}
+BRANCH_STEP = {
+    "branch": "b",
+    "tip": "a" * 40,
+    "head_ref": "refs/heads/main",
+    "head": "a" * 40,
+    "index_before": "a" * 64,
+    "index_after": "a" * 64,
+}
 
 
-def test_two_runs_at_once_in_one_tree(root: Path) -> None:
-    script = (
-        "import sys, time; from pathlib import Path; from omni_migrate.plan.apply import apply_in_place\n"
-        "from omni_migrate.report.findings import FileChange\n"
-        "def wait():\n    print('ready', flush=True); time.sleep(60)\n"
-        "apply_in_place(Path(sys.argv[1]), [FileChange('x.py', None, b'')], then=wait)"
-    )
-    with subprocess.Popen([sys.executable, "-c", script, str(root)], stdout=subprocess.PIPE) as other:
-        assert other.stdout is not None
-        other.stdout.readline()
-        with pytest.raises(InputError, match="another omni-migrate is writing"):
+@pytest.mark.parametrize(
+    "journal",
+    [
+        b"",
+        b"no JSON\n",
+        b"[]",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b"0" * (17 << 20),
+        {},
+        {**GOOD, "more": 1},
+        {**GOOD, "token": "../../../../x0"},
+        {**GOOD, "token": 7},
+        {**GOOD, "files": {"path": "run.py"}},
+        {**GOOD, "files": ["run.py"]},
+        {**GOOD, "files": [{**FILE, "path": "../outside.py"}]},
+        {**GOOD, "files": [{**FILE, "path": "/etc/passwd"}]},
+        {**GOOD, "files": [{**FILE, "path": ".git/config"}]},
+        {**GOOD, "files": [{**FILE, "path": "pkg/../run.py"}]},
+        {**GOOD, "files": [{**FILE, "path": "pkg/./crlf.py"}]},
+        {**GOOD, "files": [{**FILE, "path": "out/x.py"}]},
+        {**GOOD, "files": [{**FILE, "path": "run.py\0"}]},
+        {**GOOD, "files": [{**FILE, "path": ["run.py"]}]},
+        {**GOOD, "files": [{**FILE, "after": None}]},
+        {**GOOD, "files": [{**FILE, "after": "B" * 64}]},
+        {**GOOD, "files": [{**FILE, "old": "../../outside.py"}]},
+        {**GOOD, "files": [FILE, FILE]},
+        {**GOOD, "folders": ["pkg"]},
+        {**GOOD, "folders": [".."], "files": [FILE]},
+        {**GOOD, "branch": "main"},
+        {**GOOD, "branch": {**BRANCH_STEP, "branch": "../../x"}},
+        {**GOOD, "branch": {**BRANCH_STEP, "branch": "a b"}},
+        {**GOOD, "branch": {**BRANCH_STEP, "tip": "HEAD"}},
+        {**GOOD, "branch": {**BRANCH_STEP, "head_ref": "--help"}},
+        {**GOOD, "branch": {**BRANCH_STEP, "index_before": 1}},
+    ],
+    ids=lambda journal: str(journal)[:60],
+)
+@pytest.mark.parametrize("name", [JOURNAL, DONE])
+def test_what_is_no_journal_of_ours_is_one_line_and_touches_nothing(root: Path, journal: object, name: str) -> None:
+    (root / "out").symlink_to(root.parent)
+    (root.parent / "outside.py").write_bytes(b"mine\n")
+    (root / ".git" / name).write_bytes(journal if isinstance(journal, bytes) else json.dumps(journal).encode())
+    before = tree(root.parent)
+    with pytest.raises(InputError, match=r"no journal of omni-migrate|leads out of its folder|is a link out of") as no:
+        recover(root)
+    assert "\n" not in str(no.value)
+    assert tree(root.parent) == before
+
+
+def make_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def make_folder(path: Path) -> None:
+    path.mkdir()
+
+
+def make_link(path: Path) -> None:
+    path.symlink_to(path.parent.parent / "run.py")
+
+
+def make_dangling_link(path: Path) -> None:
+    path.symlink_to(path.parent.parent / "not/there")
+
+
+def make_link_to_a_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("name", [JOURNAL, DONE, LOCK])
+@pytest.mark.parametrize("make", [make_pipe, make_folder, make_link, make_dangling_link, make_link_to_a_device])
+def test_what_is_no_plain_file_is_neither_opened_nor_followed(
+    root: Path, name: str, make: Callable[[Path], None]
+) -> None:
+    make(root / ".git" / name)
+    before = tree_but_pipes(root)
+    with pytest.raises(InputError, match=r"is (a folder|a link|a named pipe), which omni-migrate did not make"):
+        recover(root)
+    assert tree_but_pipes(root) == before
+
+
+def tree_but_pipes(root: Path) -> set[str]:
+    return {str(path) for path in root.rglob("*")} | {(root / "run.py").read_text()}
+
+
+def test_a_git_folder_of_another_checkout_is_not_written_to(root: Path, tmp_path: Path) -> None:
+    unpacked = tmp_path / "unpacked"
+    unpacked.mkdir()
+    for link in ("gitdir: ../root/.git", None):
+        (unpacked / ".git").write_text(link) if link else (unpacked / ".git").symlink_to("../root/.git")
+        with pytest.raises(InputError, match="the repository of another checkout"):
+            recover(unpacked)
+        (unpacked / ".git").unlink()
+    assert list((root / ".git").iterdir()) == []
+
+
+# --- one at a time ------------------------------------------------------------------------------------------------
+
+
+def test_the_lock_is_one_runs_and_goes_with_its_process(root: Path) -> None:
+    checkout = find_checkout(root)
+    assert checkout is not None
+    with locked(checkout):
+        with pytest.raises(InputError, match="another omni-migrate, or git that it started, is working on"):
+            recover(root)
+        with pytest.raises(InputError, match="another omni-migrate"):
             apply_in_place(root, plan(root))
-        other.terminate()
-    assert not (root / "x.py").exists()
+    assert list((root / ".git").iterdir()) == []
+    (root / ".git" / LOCK).write_bytes(b"")  # of a process that was killed
+    assert recover(root) == ""
+    assert list((root / ".git").iterdir()) == []
+
+
+def test_a_child_that_outlives_the_run_keeps_the_lock(root: Path) -> None:
+    checkout = find_checkout(root)
+    assert checkout is not None
+    if os.fork() == 0:
+        with locked(checkout) as held:
+            subprocess.Popen(["sleep", "1"], pass_fds=(held.descriptor,))
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.wait()
+    with pytest.raises(InputError, match="or git that it started"):
+        recover(root)
+    time.sleep(1.2)
+    recover(root)
+
+
+def test_of_many_runs_at_once_only_one_is_in(root: Path, tmp_path: Path) -> None:
+    """Each that gets in adds one to a number, slowly: none is lost, and no lock is left."""
+    counter = tmp_path / "counter"
+    counter.write_text("0")
+    checkout = find_checkout(root)
+    assert checkout is not None
+    children = []
+    for _ in range(8):
+        child = os.fork()
+        if child == 0:
+            entered = 0
+            for _ in range(200):
+                try:
+                    with locked(checkout):
+                        number = int(counter.read_text())
+                        time.sleep(0.0002)
+                        counter.write_text(str(number + 1))
+                        entered += 1
+                except InputError:
+                    continue
+            (tmp_path / f"entered-{os.getpid()}").write_text(str(entered))
+            os._exit(0)
+        children.append(child)
+    for child in children:
+        assert os.waitpid(child, 0)[1] == 0
+    entered = sum(int(file.read_text()) for file in tmp_path.glob("entered-*"))
+    assert int(counter.read_text()) == entered >= 8
+    assert list((root / ".git").iterdir()) == []
 
 
 # --- a whole new tree ---------------------------------------------------------------------------------------------
@@ -385,7 +572,7 @@ def test_an_interrupted_output_leaves_nothing(root: Path, tmp_path: Path, existe
     if existed:
         (tmp_path / "out").mkdir()
     changes, before = plan(root), tree(tmp_path)
-    for name in ("mkdir", "replace", "write_bytes"):
+    for name in ("mkdir", "rename", "write_bytes"):
         for at in range(1, 50):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(Path, name, Stopper(at, KeyboardInterrupt()).guard(getattr(Path, name)))

@@ -3,18 +3,48 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from omni_migrate.errors import InputError
-from omni_migrate.plan.git import commit_phases, refuse_dirty
+from omni_migrate.journal import Held, find_checkout, locked
+from omni_migrate.plan import git as plan_git
+from omni_migrate.plan.apply import apply_in_place, recover, remove_own_files
 from omni_migrate.plan.phases import Phase, Plan
 from omni_migrate.report.findings import FileChange
 from omni_migrate.repository import Repository
 
 BRANCH = "migrate"
+
+
+@contextmanager
+def holding(folder: Path) -> Iterator[Held]:
+    checkout = find_checkout(folder)
+    assert checkout is not None
+    with locked(checkout) as held:
+        yield held
+
+
+def refuse_dirty(folder: Path) -> None:
+    with holding(folder) as held:
+        plan_git.refuse_dirty(held)
+
+
+def commit_phases(checkout: Path, source_root: Path, plan: Plan, branch: str) -> tuple[str, ...]:
+    """Commits and switch, as a run does them."""
+    with holding(checkout) as held:
+        try:
+            commits = plan_git.commit_phases(held, source_root, plan, branch)
+            if commits.switch is not None:
+                apply_in_place(held, source_root, plan.net_changes(), commits.switch)
+        finally:
+            remove_own_files(held)
+    return commits.names
 
 
 @pytest.fixture(autouse=True)
@@ -198,14 +228,6 @@ def test_worktrees_submodules_detached_heads_and_new_repositories(checkout: Path
             refuse_dirty(place)
     with pytest.raises(InputError, match=r"\(sub\)"):
         refuse_dirty(outer)
-
-
-def test_what_is_no_checkout_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is not in a git checkout: use --dry-run or --output"):
-        refuse_dirty(tmp_path)
-    git(tmp_path, "init", "-q", "--bare", "bare")
-    with pytest.raises(InputError, match="bare repository"):
-        refuse_dirty(tmp_path / "bare")
 
 
 def test_the_environment_of_a_hook_does_not_lead_to_another_repository(
@@ -419,6 +441,203 @@ def test_a_file_that_cannot_be_written_leaves_no_branch(checkout: Path) -> None:
 def test_a_locked_index_leaves_no_branch(checkout: Path) -> None:
     (checkout / ".git/index.lock").write_bytes(b"")
     before = state(checkout)
-    with pytest.raises(InputError, match=r"git update-index failed .*index\.lock"):
+    with pytest.raises(InputError, match=r"index\.lock exists: another git is running"):
         commit_phases(checkout, checkout, plan(), BRANCH)
     assert state(checkout) == before
+
+
+# --- what git does not hold is not modified -----------------------------------------------------------------------
+
+CHANGE = FileChange("pkg/a.py", b"a = 1\n", b"a = 2\n")
+OTHER = FileChange("pkg/other.py", b"mine\n", b"theirs\n")
+
+
+def prepare_untracked(root: Path, change: FileChange = OTHER) -> None:
+    with holding(root) as held:
+        plan_git.refuse_untracked(held, root, [CHANGE, change])
+
+
+def ignore(root: Path) -> None:
+    (root / ".git/info").mkdir(exist_ok=True)
+    (root / ".git/info/exclude").write_text("other.py\n")
+
+
+def ignore_by_file(root: Path) -> None:
+    (root / ".gitignore").write_text("other.py\n")
+
+
+def do_nothing(root: Path) -> None:
+    pass
+
+
+def announce(root: Path) -> None:
+    git(root, "add", "-N", "pkg/other.py")
+
+
+def make_a_link_to_it(root: Path) -> None:
+    (root / "pkg/other.py").rename(root / "kept.py")
+    (root / "pkg/other.py").symlink_to("../kept.py")
+    git(root, "add", "pkg/other.py")
+
+
+def put_it_in_a_repository_of_its_own(root: Path) -> None:
+    git(root / "pkg", "init", "-q", "inner")
+    (root / "pkg/other.py").rename(root / "pkg/inner/other.py")
+    git(root / "pkg/inner", "add", "other.py")
+    (root / "pkg/other.py").symlink_to("inner/other.py")
+
+
+WAYS = [do_nothing, ignore, ignore_by_file, announce, make_a_link_to_it, put_it_in_a_repository_of_its_own]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_a_file_that_git_does_not_track_is_refused_by_name(checkout: Path, way: Callable[[Path], None]) -> None:
+    (checkout / "pkg/other.py").write_bytes(b"mine\n")
+    way(checkout)
+    with pytest.raises(InputError, match=r"git does not track \S+\.py, .*git add.*--output") as refused:
+        prepare_untracked(checkout)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("flag", ["--skip-worktree", "--assume-unchanged"])
+@pytest.mark.parametrize("there", [True, False])
+def test_a_file_that_git_is_told_to_overlook_is_refused_by_name(checkout: Path, flag: str, there: bool) -> None:
+    git(checkout, "update-index", flag, "pkg/b.py")
+    change = FileChange("pkg/b.py", b"b = 1\r\n", b"b = 2\r\n")
+    if not there:
+        (checkout / "pkg/b.py").unlink()
+        change = FileChange("pkg/b.py", None, b"b = 2\r\n")
+    with pytest.raises(InputError, match=r"pkg/b\.py: git is told to overlook changes of it"):
+        prepare_untracked(checkout, change)
+
+
+def test_a_tracked_file_that_is_gone_is_not_made_anew(checkout: Path) -> None:
+    (checkout / "pkg/b.py").unlink()
+    with pytest.raises(InputError, match=r"pkg/b\.py is tracked by git but not there"):
+        prepare_untracked(checkout, FileChange("pkg/b.py", None, b"new\n"))
+
+
+def test_tracked_edited_staged_and_new_files_are_no_fault(checkout: Path) -> None:
+    (checkout / "pkg/b.py").write_bytes(b"edited\n")
+    (checkout / "pkg/staged.py").write_bytes(b"mine\n")
+    git(checkout, "add", "pkg/staged.py")
+    for change in (
+        FileChange("pkg/b.py", b"edited\n", b"2\n"),
+        FileChange("pkg/staged.py", b"mine\n", b"2\n"),
+        FileChange("pkg/new.py", None, b"2\n"),
+    ):
+        prepare_untracked(checkout, change)
+
+
+def test_a_tree_that_its_outer_repository_ignores_is_refused(checkout: Path) -> None:
+    (checkout / "lib.log/pkg").mkdir(parents=True)
+    (checkout / "lib.log/pkg/a.py").write_bytes(b"a = 1\n")
+    with holding(checkout) as held:
+        plan_git.refuse_untracked_tree(held, checkout / "pkg")
+        with pytest.raises(InputError, match=r"git tracks nothing of .*lib\.log .*--output"):
+            plan_git.refuse_untracked_tree(held, checkout / "lib.log")
+
+
+# --- what the user does after a kill ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def half_switched(checkout: Path) -> Path:
+    """A checkout whose run was killed when branch, index and HEAD were the new ones."""
+    if os.fork() == 0:
+        with holding(checkout) as held:
+            commits = plan_git.commit_phases(held, checkout, plan(), BRANCH)
+            Path.unlink = lambda *_, **__: None  # type: ignore[assignment, method-assign]
+            run = Repository.run
+
+            def killed(self: Repository, *arguments: str, **options: object) -> str:
+                said = run(self, *arguments, **options)  # type: ignore[arg-type]
+                if arguments[0] == "symbolic-ref":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return said
+
+            Repository.run = killed  # type: ignore[assignment, method-assign]
+            apply_in_place(held, checkout, plan().net_changes(), commits.switch)
+    assert os.waitstatus_to_exitcode(os.wait()[1]) == -signal.SIGKILL
+    assert git(checkout, "symbolic-ref", "HEAD").strip() == f"refs/heads/{BRANCH}"
+    return checkout
+
+
+def put_back(root: Path) -> str:
+    with holding(root) as held:
+        return recover(held)
+
+
+def test_branch_head_and_index_are_put_back(half_switched: Path, tmp_path: Path) -> None:
+    git(half_switched, "status")
+    assert put_back(half_switched) == f"put back 4 files and the branch {BRANCH} of a run that was interrupted"
+    assert git(half_switched, "status", "--porcelain", "--branch").split() == ["##", "main"]
+    assert git(half_switched, "branch", "--format", "%(refname:short)").split() == ["main"]
+    assert not [path for path in half_switched.rglob("*") if "omni-migrate" in path.name or path.suffix == ".lock"]
+
+
+def commit_on_it(root: Path) -> None:
+    git(root, "commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m", "mine")
+    git(root, "update-ref", "HEAD", git(root, "commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m", "mine").strip())
+
+
+def go_elsewhere(root: Path) -> None:
+    git(root, "branch", "elsewhere", "main")
+    git(root, "symbolic-ref", "HEAD", "refs/heads/elsewhere")
+
+
+def stage_something(root: Path) -> None:
+    (root / ".git/index.lock").unlink()
+    (root / "mine.py").write_bytes(b"mine\n")
+    git(root, "add", "mine.py")
+
+
+def leave_a_lock(root: Path) -> None:
+    (root / ".git/index.lock").unlink()
+    (root / ".git/index.lock").write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    "what, said",
+    [
+        (commit_on_it, "branch migrate moved .* git branch -m migrate"),
+        (go_elsewhere, "HEAD moved .* git switch main"),
+        (stage_something, "the index changed .* git restore --staged"),
+        (leave_a_lock, r"index\.lock exists: another git is running, or one was killed"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_what_the_user_did_with_git_after_a_kill_is_not_undone(
+    half_switched: Path, what: Callable[[Path], None], said: str
+) -> None:
+    what(half_switched)
+    before = state(half_switched)
+    with pytest.raises(InputError, match=said.replace(" .* ", ".*")):
+        put_back(half_switched)
+    assert state(half_switched) == before
+
+
+@pytest.mark.parametrize("way", ["split index", "sha256", "worktree", "submodule", "separate git folder"])
+def test_kinds_of_repositories(checkout: Path, tmp_path: Path, way: str) -> None:
+    root = checkout
+    if way == "split index":
+        git(checkout, "update-index", "--split-index")
+    elif way == "sha256":
+        root = tmp_path / "sha256"
+        git(tmp_path, "init", "-q", "-b", "main", "--object-format=sha256", str(root))
+        for name in ("pkg", "run.py"):
+            (checkout / name).rename(root / name)
+        git(root, "add", "-A")
+        git(root, "commit", "-qm", "first")
+    elif way == "worktree":
+        root = tmp_path / "worktree"
+        git(checkout, "worktree", "add", "-q", str(root), "-b", "side")
+    elif way == "submodule":
+        git(tmp_path, "init", "-q", "-b", "main", "outer")
+        git(tmp_path / "outer", "submodule", "add", "-q", str(checkout), "sub")
+        root = tmp_path / "outer/sub"
+    else:
+        git(checkout, "init", "-q", "--separate-git-dir", str(tmp_path / "apart.git"))
+    assert len(commit_phases(root, root, plan(), BRANCH)) == 2
+    assert git(root, "status", "--porcelain", "--branch").split() == ["##", BRANCH]
+    assert git(root, "fsck", "--strict") == ""

@@ -49,7 +49,7 @@ PARTLY = {
 def port(published: Path, target: Path) -> list[str]:
     """Write the published tree with its V2 port; what the plan left, a line each."""
     from omni_migrate.facts.modules import Modules
-    from omni_migrate.plan.apply import apply_to_output
+    from omni_migrate.plan.output_folder import apply_to_output
     from omni_migrate.plan.v2_port import V2Port
     from omni_migrate.plan.workspace import Workspace
 

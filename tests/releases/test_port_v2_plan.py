@@ -19,7 +19,7 @@ from omni_migrate.checks.parses import parses
 from omni_migrate.checks.resolves import resolves
 from omni_migrate.checks.untouched import untouched
 from omni_migrate.facts.modules import Modules
-from omni_migrate.plan.apply import apply_to_output
+from omni_migrate.plan.output_folder import apply_to_output
 from omni_migrate.plan.v2_port import V2Port
 from omni_migrate.plan.workspace import Workspace
 from omni_migrate.runners import in_tree_worker
