@@ -76,7 +76,7 @@ class Command:
 
         def note(self: writing.Work, plan: Plan) -> writing.Writing:
             plans.append(plan)
-            return writing.Writing()
+            return writing.Writing(self.request)
 
         writing.Work.prepare = note  # type: ignore[method-assign]
         try:

@@ -29,9 +29,11 @@ from omni_migrate import writing
 from omni_migrate.errors import InputError
 from omni_migrate.journal import OUTPUT_LOCK, refuse_interrupted
 from omni_migrate.plan.phases import Plan
+from omni_migrate.report.findings import Report
 
 MODES = ("in place", "branch", "output", "empty output")
 BRANCH = "migrate"
+NO_REPORT = Report("", "", None, {}, (), ())
 _EVENTS = frozenset(
     f"os.{name}" for name in ("rename", "link", "remove", "mkdir", "rmdir", "chmod", "chown", "symlink", "truncate")
 )
@@ -276,7 +278,7 @@ class Run:
 
     def write(self, place: Path) -> None:
         with writing.opened(self.request(place), "vllm_omni", True) as work:
-            work.prepare(self.plan).write()
+            work.prepare(self.plan).write(NO_REPORT)
 
     def state(self, place: Path) -> State:
         return state(place / "out" if "output" in self.mode else place / "tree")
