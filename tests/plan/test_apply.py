@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from omni_migrate.errors import InputError
-from omni_migrate.journal import DONE, JOURNAL, LOCK, find_checkout, locked
-from omni_migrate.plan import apply
+from omni_migrate.journal import DONE, JOURNAL, LOCK, find_checkout, locked, refuse_interrupted
+from omni_migrate.plan import apply, output_folder
 from omni_migrate.plan.output_folder import apply_to_output
 from omni_migrate.report.findings import FileChange
 
@@ -610,3 +610,48 @@ def test_a_named_pipe_in_the_source_does_not_hang_the_copy(root: Path, tmp_path:
     apply_to_output(root, [], tmp_path / "out")
     assert time.monotonic() - started < 5
     assert not (tmp_path / "out/pipe").exists()
+
+
+def test_an_output_that_a_killed_run_left_is_said_to_readers_and_to_the_next_run(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    if os.fork() == 0:
+        rename, calls = Path.rename, 0
+
+        def killed(self: Path, target: Path) -> Path:
+            nonlocal calls
+            calls += 1
+            if calls == 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return rename(self, target)
+
+        Path.rename = killed  # type: ignore[assignment, method-assign]
+        apply_to_output(root, plan(root), tmp_path / "out")
+    os.wait()
+    before = tree(tmp_path)
+    with pytest.raises(InputError, match="half written by a run with --output"):
+        refuse_interrupted(tmp_path / "out")
+    with pytest.raises(InputError, match="half written by a run that was interrupted: delete it and run again"):
+        apply_to_output(root, plan(root), tmp_path / "out")
+    assert tree(tmp_path) == before
+
+
+def test_an_output_that_fails_leaves_what_others_put_there(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "out").mkdir()
+    move = output_folder._move_up
+
+    def meanwhile(*arguments: object) -> None:
+        (tmp_path / "out/run.py").write_bytes(b"mine\n")
+        move(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(output_folder, "_move_up", meanwhile)
+    with pytest.raises(InputError, match=r"run\.py was made by another program meanwhile"):
+        apply_to_output(root, plan(root), tmp_path / "out")
+    assert {path: content for path, (_, content) in tree(tmp_path / "out").items()} == {"run.py": b"mine\n"}
+
+
+def test_a_full_output_is_named_not_the_source(small_disk: Path, root: Path) -> None:
+    (root / "big.bin").write_bytes(b"0" * 200_000)
+    with pytest.raises(InputError, match=rf"^cannot write {small_disk}/.*: No space left on device"):
+        apply_to_output(root, [], small_disk / "out")

@@ -641,3 +641,15 @@ def test_kinds_of_repositories(checkout: Path, tmp_path: Path, way: str) -> None
     assert len(commit_phases(root, root, plan(), BRANCH)) == 2
     assert git(root, "status", "--porcelain", "--branch").split() == ["##", BRANCH]
     assert git(root, "fsck", "--strict") == ""
+
+
+def test_a_checkout_of_another_user_is_refused(checkout: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("giving a file to another user needs root")
+    for path in (checkout, checkout / ".git"):
+        os.chown(path, 12345, 12345)
+    before = {path: path.read_bytes() for path in checkout.rglob("*") if path.is_file()}
+    for act in (lambda: refuse_dirty(checkout), lambda: commit_phases(checkout, checkout, plan(), BRANCH)):
+        with pytest.raises(InputError, match=r"belongs to another user.*safe\.directory"):
+            act()
+    assert {path: path.read_bytes() for path in checkout.rglob("*") if path.is_file()} == before
