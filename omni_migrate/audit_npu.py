@@ -11,6 +11,7 @@ from codemods.mark_blocks import mark_blocks
 from omni_migrate.checks.only_comments import only_comments
 from omni_migrate.collector import no_collection
 from omni_migrate.config import load_config
+from omni_migrate.confined import is_gits_own
 from omni_migrate.errors import InputError, VerificationError
 from omni_migrate.facts.alignment import Override, Text, align_classes, missed
 from omni_migrate.facts.class_tree import ClassTree
@@ -253,6 +254,8 @@ class _Audit:
         name = f"--catalogue {asked}" if asked else str(path)
         if not file.is_relative_to(root) or file == root:
             raise InputError(f"{name}: must be a file below the tree's root; it leads to {file}")
+        if is_gits_own(str(file.relative_to(root))):
+            raise InputError(f"{name}: lies in git's own folder; choose another place")
         if file.is_dir() or file.suffix != ".md":
             raise InputError(f"{name}: must be a Markdown file, .md")
         if above := next((parent for parent in file.parents if parent.is_file()), None):

@@ -1,8 +1,9 @@
-"""The user's own configuration: `[tool.omni-migrate]` in pyproject.toml, or omni-migrate.toml, which wins."""
+"""The user's own configuration: `[tool.omni-migrate]` in pyproject.toml, or omni-migrate.toml, and not both."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,10 @@ from omni_migrate.errors import InputError
 from omni_migrate.limits import read_regular
 
 CONFIG_FILE = "omni-migrate.toml"
+# The largest that is read; vllm-omni's pyproject.toml has 12 KiB.
+TOML_BYTES = 1 << 20
+# A key of many parts costs tomllib the square of their number.
+_DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){100}""")
 
 
 @dataclass(frozen=True)
@@ -32,15 +37,15 @@ def load_config(root: Path) -> Config:
     Raises InputError, naming the file and the key, for TOML that does not parse and for what does not fit the schema.
     """
     for folder in (root, root.parent) if root.name == "src" else (root,):
-        own = folder / CONFIG_FILE
+        own, project = folder / CONFIG_FILE, folder / "pyproject.toml"
+        tool = read_toml(project).get("tool") if os.path.lexists(project) else None
+        table = tool.get("omni-migrate") if isinstance(tool, dict) else None
         if os.path.lexists(own):
-            return _config(read_toml(own), own.as_posix())
-        project = folder / "pyproject.toml"
-        if os.path.lexists(project):
-            tool = read_toml(project).get("tool")
-            table = tool.get("omni-migrate") if isinstance(tool, dict) else None
             if table is not None:
-                return _config(table, f"{project.as_posix()} [tool.omni-migrate]")
+                raise InputError(f"{own} and [tool.omni-migrate] of {project} both configure it: keep one of them")
+            return _config(read_toml(own), own.as_posix())
+        if table is not None:
+            return _config(table, f"{project.as_posix()} [tool.omni-migrate]")
     return Config()
 
 
@@ -55,8 +60,14 @@ def read_toml(file: Path) -> dict[str, Any]:
         data = read_regular(file)
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror or error}") from error
+    if len(data) > TOML_BYTES:
+        raise InputError(f"{file}: is larger than {TOML_BYTES >> 20} MiB, which no configuration is")
     try:
-        return tomllib.loads(data.decode("utf-8-sig"))
+        text = data.decode("utf-8-sig")
+        deep = _DEEP_KEY.search(text)
+        if deep is not None:
+            raise InputError(f"{file}: line {text.count(chr(10), 0, deep.start()) + 1} has a key of over 100 parts")
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{file}: is not TOML: {error}") from error
     except UnicodeDecodeError as error:

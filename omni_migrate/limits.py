@@ -8,8 +8,11 @@ from __future__ import annotations
 import errno
 import io
 import os
+import signal
 import stat
+import threading
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import IO, NoReturn
 
 from omni_migrate.errors import InputError
@@ -164,6 +167,25 @@ def files_below(
                         waiting.append(entry.path)
         except OSError as error:
             unlisted(place, error)
+
+
+@contextmanager
+def cpu_seconds(limit: float, said: str) -> Iterator[None]:
+    """Raise InputError with `said` if what is within computes for longer; not on Windows, nor off the main thread."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: object) -> NoReturn:
+        raise InputError(said)
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, limit)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def shown(path: str) -> str:

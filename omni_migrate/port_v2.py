@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from omni_migrate.checks.verify import verify
 from omni_migrate.collector import no_collection
-from omni_migrate.config import load_config
+from omni_migrate.config import Config, load_config
 from omni_migrate.errors import InputError
 from omni_migrate.facts.extension_points import Proof, open_vllm, proof_findings, prove
 from omni_migrate.facts.hook_sites import HookSite, by_hook, dead_definitions, dead_hook_findings, find_hook_sites
@@ -55,7 +55,7 @@ def mapping(request: PortRequest, versions: str) -> str:
         raise InputError(f"--track {versions}: give two vLLM, FROM..TO, such as 0.28.0..0.30.0")
     with no_collection():
         source = resolve(request.source, cwd=request.cwd, progress=request.progress, package=PACKAGE)
-        found = _Found(request, source)
+        found = _Found(request, source, load_config(source.root))
         before, after = (_open(request, spec.strip()) for spec in (old, new))
         tracked = track(before, after, found.specs, overridden_methods(found.modules, found.runners, after))
         proofs = prove(found.specs, after)
@@ -67,9 +67,10 @@ def _run(request: PortRequest, work: Work) -> Report:
     outside = [number for number in request.phases if number not in ALL_PHASES]
     if outside:
         raise InputError(f"--phase {outside[0]}: port-v2 has phases 1 to {MATRIX_PHASE}")
+    config = load_config(source.root)
     vllm = _open(request, _paired(source) if request.vllm is None else request.vllm)
     with request.progress.task("Porting", total=4) as advance:
-        found = _Found(request, source)
+        found = _Found(request, source, config)
         advance(1)
         port = V2Port(found.modules, PACKAGE)
         listing = request.list_sites and not (request.dry_run or request.check)
@@ -119,9 +120,9 @@ def _open(request: PortRequest, spec: str) -> VllmSource:
 class _Found:
     """What a tree has of the hooks, before anything is planned."""
 
-    def __init__(self, request: PortRequest, source: Source) -> None:
+    def __init__(self, request: PortRequest, source: Source, config: Config) -> None:
         self.request, self.source, self.specs = request, source, hooks()
-        self.modules = Modules(Workspace(source.root), load_config(source.root).skip)
+        self.modules = Modules(Workspace(source.root), config.skip)
         self.runners = find_runners(self.modules, PACKAGE, upstream_runners())
         if not self.runners:
             raise InputError(

@@ -15,6 +15,7 @@ from typing import Any
 
 from omni_migrate.facts.modules import Module
 from omni_migrate.knowledge import read_toml
+from omni_migrate.limits import cpu_seconds, shown
 from omni_migrate.report.findings import Finding, Severity
 
 RULES = ("marker-lone", "marker-indent", "marker-inverted", "marker-nested", "marker-cut", "marker-empty")
@@ -31,12 +32,25 @@ class Style:
     name: str
     kind: str
     pattern: re.Pattern[str]
+    own: bool = False  # the project's
+
+    def matches(self, comment: str) -> bool:
+        """Whether a whole comment is such a marker. Raises InputError if a project's pattern takes too long for it."""
+        if not self.own:
+            return self.pattern.fullmatch(comment) is not None
+        slow = (
+            f"marker {self.name!r}: its pattern {shown(self.pattern.pattern)} takes more than a second for the comment "
+            f"{shown(comment)}: write it plainly"
+        )
+        with cpu_seconds(1.0, slow):
+            return self.pattern.fullmatch(comment) is not None
 
 
 def marker_styles(extra: Iterable[Mapping[str, Any]] = ()) -> tuple[Style, ...]:
     """The project's styles, as the configuration's schema checked them, then the package's."""
-    tables = (*extra, *read_toml("markers.toml")["style"])
-    return tuple(Style(table["name"], table["kind"], re.compile(table["pattern"])) for table in tables)
+    own = [Style(table["name"], table["kind"], re.compile(table["pattern"]), own=True) for table in extra]
+    ours = read_toml("markers.toml")["style"]
+    return (*own, *(Style(table["name"], table["kind"], re.compile(table["pattern"])) for table in ours))
 
 
 @dataclass(frozen=True)
@@ -199,7 +213,7 @@ def _scan(lines: Sequence[str], styles: Sequence[Style]) -> tuple[list[_Comment]
         kind, word = token.type, token.string
         if kind == tokenize.COMMENT:
             prefix, word = lines[token.start[0] - 1][: token.start[1]], word.rstrip()
-            style = next((s for s in styles if s.pattern.fullmatch(word)), None)
+            style = next((s for s in styles if s.matches(word)), None)
             inline = bool(prefix.strip())
             comment = _Comment(token.start[0], len(prefix.expandtabs(8)), word, style, inline, position)
             comments.append(comment)

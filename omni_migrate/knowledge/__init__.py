@@ -88,6 +88,11 @@ class HookSpec:
     ported_by: tuple[str, ...] = ()
 
 
+# The methods of RFC-003's protocol.
+PROTOCOL_METHODS = (
+    "on_model_loaded", "init_request_positions", "fixup_decode_positions", "preprocess", "postprocess",
+    "extract_outputs", "enrich_request_info",
+)  # fmt: skip
 # Modules of the adapter package (RFC-003 §3): an adapter of that name would be written over them.
 ADAPTER_MODULES = frozenset({"base", "registry", "__init__"})
 NAME_KINDS = (
@@ -211,7 +216,7 @@ def _merged(known: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any
     for key, value in extra.items():
         old = merged.get(key)
         if isinstance(old, list) and isinstance(value, list):
-            merged[key] = [*old, *value]
+            merged[key] = [*dict.fromkeys([*old, *value])]
         elif isinstance(old, Mapping) and isinstance(value, Mapping):
             merged[key] = {**old, **value}
         else:

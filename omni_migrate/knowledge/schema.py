@@ -5,17 +5,19 @@ The package's own adapters.toml and markers.toml hold to the same tables.
 
 from __future__ import annotations
 
+import builtins
 import keyword
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatch
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from omni_migrate.errors import InputError
-from omni_migrate.knowledge import ADAPTER_MODULES
+from omni_migrate.knowledge import ADAPTER_MODULES, PROTOCOL_METHODS, merged_adapters
 
 KINDS = ("divider", "opener", "closer", "dashes", "line")
 Text = Annotated[str, Meta(min_length=1, max_length=1000)]
@@ -23,7 +25,11 @@ Names = list[Text]
 CLASSES = frozenset({"ModelRunnerAdapter", "DefaultModelRunnerAdapter", "ModelAdapterRegistry", "AdapterOfRunner"})
 # What an adapter class has that is no hook.
 ATTRIBUTES = frozenset({"capabilities"})
-_ANY_COMMENT = "# zq, 1"
+# What no text has in common but a pattern that takes everything.
+_ANY_COMMENT, _ANY_FILES = "# zq, 1", ("vllm_omni/zq.py", "vllm_omni/xj/w__8.py")
+# With `test_adapter_` and `.py` still a file's name.
+_NAME_LENGTH = 100
+_DEVICES = frozenset({"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))})
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 _PLACE = re.compile(r"(.*?)(?: - at `(?:key in )?\$\.?(.*)`)?", re.DOTALL)
 
@@ -99,6 +105,8 @@ def _problems(config: ConfigTable) -> Iterator[tuple[str, str]]:
     for number, glob in enumerate(config.skip):
         if glob.startswith(("/", "\\")) or ".." in re.split(r"[/\\]", glob) or re.match(r"[A-Za-z]:", glob):
             yield f"skip[{number}]", f"{glob!r} leads out of the tree; globs are relative to its root"
+        elif all(fnmatch(file, glob) for file in _ANY_FILES):
+            yield f"skip[{number}]", f"{glob!r} skips everything: `*` stands for `/` too; name what to skip"
     for number, adapter in enumerate(config.adapters):
         for key, problem in _adapter_problems(adapter):
             yield f"adapters[{number}].{key}", problem
@@ -114,24 +122,28 @@ def _problems(config: ConfigTable) -> Iterator[tuple[str, str]]:
 
 def _adapter_problems(adapter: AdapterTable) -> Iterator[tuple[str, str]]:
     yield from _not_names("name", [adapter.name])
+    if adapter.name.lower() in _DEVICES:
+        yield "name", f"{adapter.name!r} is a device's name on Windows, so no file can have it; choose another"
+    if adapter.name in PROTOCOL_METHODS and adapter.name not in merged_adapters(()):
+        yield "name", f"{adapter.name!r} is a method of the adapter protocol; choose another"
     if adapter.name.lower() in ADAPTER_MODULES or adapter.name.startswith("_"):
         yield "name", f"{adapter.name!r} is a module of the adapter package itself, or private; choose another"
     if isinstance(adapter.class_name, str):
         yield from _not_names("class", [adapter.class_name])
+        if hasattr(builtins, adapter.class_name):
+            yield "class", f"{adapter.class_name!r} is Python's own; choose another"
         if adapter.class_name in CLASSES:
             yield "class", f"{adapter.class_name!r} is a class of the adapter package itself; choose another"
-    if isinstance(adapter.summary, str) and not adapter.summary.isprintable():
+    if isinstance(adapter.summary, str) and not (adapter.summary.isprintable() and adapter.summary.strip()):
         yield "summary", "must be one line of printable text"
-    yield from _not_names("capabilities", adapter.capabilities)
+    yield from _not_subjects("capabilities", adapter.capabilities)
     for number, name in enumerate(adapter.class_names):
         yield from _not_names(f"class_names[{number}]", name.split("."))
-    for number, word in enumerate(adapter.metadata):
-        if not word.isprintable():
-            yield f"metadata[{number}]", "must be printable text"
-    yield from _not_names("state", adapter.state)
+    yield from _not_subjects("metadata", adapter.metadata)
+    yield from _not_subjects("state", adapter.state)
     for name, value in adapter.state.items():
         if not _is_literal(value):
-            yield f"state.{name}", "must be text, a number, true, false, or a list or table of these"
+            yield f"state.{name}", "must be text, a number of 64 bits, true, false, or a list or table of these"
     yield from _not_names("methods", adapter.methods)
     yield from _not_hooks("methods", adapter.methods)
     for key in adapter.hooks:
@@ -147,6 +159,15 @@ def _not_names(key: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
             yield key, f"{name!r} must be a Python identifier, and no keyword"
 
 
+def _not_subjects(key: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """What stands in code as it is, and becomes a hook without the underscores around it."""
+    for name in names:
+        yield from _not_names(key, [name])
+        hook = name.strip("_")
+        if not _is_name(hook) or hook in ATTRIBUTES:
+            yield key, f"{name!r} without underscores around it cannot be a method of an adapter"
+
+
 def _not_hooks(key: str, methods: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for method, hook in methods.items():
         if not _is_name(hook) or hook.startswith("_") or hook in ATTRIBUTES:
@@ -154,7 +175,8 @@ def _not_hooks(key: str, methods: Mapping[str, str]) -> Iterator[tuple[str, str]
 
 
 def _is_name(name: str) -> bool:
-    return name.isidentifier() and not keyword.iskeyword(name)
+    # Python takes some letters for others, a file system does not.
+    return name.isidentifier() and name.isascii() and len(name) <= _NAME_LENGTH and not keyword.iskeyword(name)
 
 
 def _is_literal(value: object) -> bool:
@@ -165,7 +187,8 @@ def _is_literal(value: object) -> bool:
         return all(map(_is_literal, value.values()))
     if isinstance(value, Sequence) and not isinstance(value, str):
         return all(map(_is_literal, value))
-    return isinstance(value, (str, int))
+    # Python does not write integers of any length.
+    return isinstance(value, str) or (isinstance(value, int) and abs(value) < 1 << 63)
 
 
 def _marker_problems(marker: MarkerTable) -> Iterator[tuple[str, str]]:
@@ -203,3 +226,7 @@ def check_claims(tables: Mapping[str, Mapping[str, Any]], own: Mapping[str, int]
                         f"{where}: adapters[{own.get(mine, 0)}].{key}: {word!r} is {theirs}'s already; give that "
                         f'table name = "{theirs}" to add to it, or choose another'
                     )
+    for name, number in own.items():
+        lost = sorted({*tables[name].get("keep", ())} - tables[name].get("methods", {}).keys())
+        if lost:
+            raise InputError(f"{where}: adapters[{number}].keep: {lost[0]!r} is none of the adapter's methods")

@@ -17,15 +17,11 @@ from omni_migrate.errors import InputError
 from omni_migrate.facts.absence import Absence, default_body
 from omni_migrate.facts.flow import FunctionNode, argument_names, bound_names
 from omni_migrate.facts.modules import ImportedName, Module, Modules, module_level, module_name, split_lines
-from omni_migrate.knowledge import AdapterSpec
+from omni_migrate.knowledge import PROTOCOL_METHODS, AdapterSpec
 from omni_migrate.plan.kept_files import after_imports, apply, into_list, plain_list, same_import
 from omni_migrate.plan.method_text import find_class, margin, replace_lines, shift
 from omni_migrate.plan.workspace import Workspace, decode
 
-PROTOCOL_METHODS = (
-    "on_model_loaded", "init_request_positions", "fixup_decode_positions", "preprocess", "postprocess",
-    "extract_outputs", "enrich_request_info",
-)  # fmt: skip
 _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__"}
 _RELATIVE = re.compile(r"from\s*\.[.\s\w]*?\s*\bimport\b")
 _PROTOCOL, _DEFAULT = "ModelRunnerAdapter", "DefaultModelRunnerAdapter"
@@ -197,13 +193,14 @@ class AdapterPackage:
         capabilities = ", ".join(f'"{name}"' for name in spec.capabilities)
         comma = "," if len(spec.capabilities) == 1 else ""
         own = class_of(spec, folder, self.folder)
+        of_module, of_class = docstring(f"{spec.summary} (RFC-003)."), docstring(f"{spec.summary}.")
         text = (
-            f'"""{spec.summary} (RFC-003)."""\n\nfrom __future__ import annotations\n\n'
+            f"{of_module}\n\nfrom __future__ import annotations\n\n"
             f"from {self.module}.base import {_DEFAULT}\n"
             f"from {self.module}.registry import ModelAdapterRegistry\n\n\n"
             f"@ModelAdapterRegistry.register({names})\n"
             f"class {own}({_DEFAULT}):\n"
-            f'    """{spec.summary}."""\n'
+            f"    {of_class}\n"
         )
         if capabilities:
             text += f"\n    capabilities = ({capabilities}{comma})\n"
@@ -598,6 +595,18 @@ def _function(source: str) -> FunctionNode:
     node = ast.parse(source).body[0]
     assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     return node
+
+
+def docstring(text: str) -> str:
+    """A docstring of one line whose value is `text`, also after ruff has formatted it."""
+    escapes = {char: char.encode("unicode_escape").decode("ascii") for char in text if not char.isprintable()}
+    escapes["\\"] = "\\\\"
+    if re.search('^"|"""|"$', text):
+        escapes['"'] = '\\"'
+    quoted = "".join(escapes.get(char, char) for char in text)
+    if quoted.startswith(" "):
+        quoted = f"\\x20{quoted[1:]}"
+    return f'"""{quoted}"""'
 
 
 def template_text(name: str) -> str:

@@ -14,7 +14,7 @@ from omni_migrate.errors import InputError
 from omni_migrate.facts.absence import UNSET
 from omni_migrate.facts.modules import Module, module_name
 from omni_migrate.knowledge import AdapterSpec
-from omni_migrate.plan.adapter_files import template_text
+from omni_migrate.plan.adapter_files import docstring, template_text
 from omni_migrate.plan.kept_files import (
     Insertion,
     after_imports,
@@ -99,7 +99,6 @@ class AdapterTest:
             text += template_text(section.template) if self._rows()[table] else ""
         parts = {
             "@USED@": "DefaultModelRunnerAdapter, ModelAdapterRegistry" if self.agreeing else "ModelAdapterRegistry",
-            "@SUMMARY@": f"{self.spec.summary} (RFC-003)",
             "@PACKAGE@": self.package,
             "@MODULE@": self.module,
             "@IMPORTS@": "\n".join(imports),
@@ -107,7 +106,8 @@ class AdapterTest:
         }
         for key, value in parts.items():
             text = text.replace(key, value)
-        return self._filled(text)
+        # Last, for a summary may hold what looks like a key.
+        return self._filled(text).replace("@SUMMARY@", docstring(f"{self.spec.summary} (RFC-003)."), 1)
 
     def added_to(self, module: Module) -> str:
         """The text of a module that is there, with the rows, and the tables with their tests, that it lacks.

@@ -21,8 +21,8 @@ def test_pyproject(tmp_path):
     assert load_config(tmp_path) == Config(("vllm_omni/old/*.py",), ({"name": "mine"},))
 
 
-def test_the_own_file_goes_before_pyproject(tmp_path):
-    (tmp_path / "pyproject.toml").write_text("[tool.omni-migrate]\nskip = ['a.py']\n")
+def test_the_own_file_stands_beside_a_pyproject_of_others(tmp_path):
+    (tmp_path / "pyproject.toml").write_text("[tool.ruff]\nline-length = 100\n")
     (tmp_path / "omni-migrate.toml").write_text("skip = ['b.py']\n")
     assert load_config(tmp_path).skip == ("b.py",)
 

@@ -61,6 +61,8 @@ def is_one_line(done: subprocess.CompletedProcess[bytes], *said: str) -> bool:
         ("new.py", "such files are source"),
         ("pyproject.toml", "such files are source"),
         ("README.md", "git tracks that file"),
+        (".git/HEAD", "lies in git's own folder"),
+        (".git/new.md", "lies in git's own folder"),
         ("vllm_omni", "is a folder"),
         ("absent/r.md", "there is no folder"),
         ("README.md/r.md", "there is no folder"),
@@ -220,3 +222,9 @@ def test_an_odd_file_name_is_a_place_on_one_line(tree: Callable[..., Path], name
     else:
         found = [line for line in done.stdout.decode().splitlines() if "unreadable-file" in line]
         assert found and all(".py" in line for line in found)
+
+
+def test_no_catalogue_is_written_into_gits_own_folder(root: Path) -> None:
+    done = shell(root, "audit-npu --write --catalogue .git/catalogue.md")
+    assert (done.returncode, is_one_line(done, "lies in git's own folder")) == (2, True), done.stderr
+    assert not (root / ".git" / "catalogue.md").exists()

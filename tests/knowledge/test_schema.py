@@ -25,7 +25,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), WRONG, ids=[said for _, said in WRONG])
+@pytest.mark.parametrize(("text", "said"), WRONG, ids=[said[:80] for _, said in WRONG])
 def test_what_does_not_fit_is_one_line_with_its_key(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "omni-migrate.toml"
     file.write_text(text, encoding="utf-8")
@@ -106,8 +106,9 @@ def test_an_adapter_proposed_for_a_class_takes_no_module_of_the_package_and_no_k
         (b"skip = " + b"[" * 5000 + b"]" * 5000, "is nested too deep to be read"),
         (b"skip = " + b"9" * 5000, "is not TOML: "),
         (b"#" * (17 << 20), "cannot be read: it is larger than 16 MiB"),
+        (b"#" * (2 << 20), "is larger than 1 MiB, which no configuration is"),
     ],
-    ids=["cut off", "not UTF-8", "nested", "a long number", "large"],
+    ids=["cut off", "not UTF-8", "nested", "a long number", "very large", "large"],
 )
 @pytest.mark.parametrize("name", ["omni-migrate.toml", "pyproject.toml"])
 def test_what_is_no_toml_is_one_line(tmp_path: Path, name: str, content: bytes, said: str) -> None:
