@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from omni_migrate.facts.flow import FunctionNode, Refusal
+from omni_migrate.facts.syntax import below, walk
 
 Statement = cst.BaseStatement
 
@@ -139,7 +140,7 @@ def fresh_name(wanted: Sequence[str], taken: Collection[str]) -> str:
 def names_in(function: ast.AST) -> set[str]:
     """Every identifier that a function reads or binds, in any scope of it; attributes are none."""
     names: set[str] = set()
-    for node in ast.walk(function):
+    for node in (function, *below(function)):
         if isinstance(node, ast.Name):
             names.add(node.id)
         elif isinstance(node, ast.arg):
@@ -163,7 +164,7 @@ def calls_hook(nodes: Iterable[ast.AST], receiver: str, adapter: str, hook: str)
     return any(
         isinstance(node, ast.Attribute) and ast.unparse(node) == f"{receiver}.{adapter}.{hook}"
         for root in nodes
-        for node in ast.walk(root)
+        for node in walk(root)
     )
 
 

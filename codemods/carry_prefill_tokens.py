@@ -27,6 +27,8 @@ import io
 from collections import Counter
 from collections.abc import Iterator
 
+from omni_migrate.facts.syntax import walk
+
 FIELD = "prefill_token_ids"
 AS_IT_IS = 3
 """How many fields a call takes under their own name from one object, to be a wrapping of that object."""
@@ -67,7 +69,7 @@ def _last_taken(call: ast.Call, origin: str) -> ast.expr:
 
 def wrappings(tree: ast.AST, wrapper: str) -> Iterator[tuple[ast.Call, str]]:
     """Calls of the class that wrap an object without its prefill tokens, with the object's name."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if not isinstance(node, ast.Call) or getattr(node.func, "id", getattr(node.func, "attr", "")) != wrapper:
             continue
         if any(keyword.arg in (None, FIELD) for keyword in node.keywords):

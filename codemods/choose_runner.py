@@ -40,6 +40,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from omni_migrate.facts.flow import Refusal
+from omni_migrate.facts.syntax import walk
 
 REASON = "v1_reason"
 
@@ -71,7 +72,7 @@ def choice_lines(source: str, worker: str, choice: V2Choice) -> list[tuple[int, 
 def _planned(source: str, worker: str, choice: V2Choice) -> _Edit | Refusal:
     edit = _Edit(source)
     tree = ast.parse(source)
-    node = next((n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name == worker), None)
+    node = next((n for n in walk(tree) if isinstance(n, ast.ClassDef) and n.name == worker), None)
     if node is None:
         return Refusal(f"there is no class {worker}", 1)
     built = [found for method in _methods(node) for found in _constructions(method)]
@@ -146,7 +147,7 @@ def _methods(node: ast.ClassDef) -> Iterator[ast.FunctionDef]:
 
 def _constructions(method: ast.FunctionDef) -> Iterator[_Construction]:
     receiver = method.args.args[0].arg
-    for parent in ast.walk(method):
+    for parent in walk(method):
         for name in ("body", "orelse", "finalbody"):
             block = getattr(parent, name, None)
             for statement in block if isinstance(block, list) else ():
@@ -163,7 +164,7 @@ def _is_attribute(node: ast.AST | None, receiver: str, name: str) -> bool:
 
 def _chooses(found: _Construction) -> bool:
     """Whether the construction is a branch of the choice that this codemod writes."""
-    parents = (n for n in ast.walk(found.method) if isinstance(n, ast.If))
+    parents = (n for n in walk(found.method) if isinstance(n, ast.If))
     return any(
         found.block in (parent.body, parent.orelse)
         and _is_attribute(parent.test, found.receiver, "use_v2_model_runner")
@@ -179,10 +180,10 @@ def _guard(edit: _Edit, tree: ast.Module, worker: ast.ClassDef, found: _Construc
     message = f'"OMNI {worker.name} forces v1 model runner: %s", reason'
     asked = f"{receiver}.use_v2_model_runner and (reason := {REASON}({receiver}.vllm_config))"
     guard = block[at - 1] if at else None
-    attributes = [n for n in ast.walk(found.method) if isinstance(n, ast.Attribute)]
+    attributes = [n for n in walk(found.method) if isinstance(n, ast.Attribute)]
     uses = [n for n in attributes if _is_attribute(n, receiver, "use_v2_model_runner")]
     if not uses:
-        if not any(isinstance(n, ast.Name) and n.id == "logger" for n in ast.walk(tree)):
+        if not any(isinstance(n, ast.Name) and n.id == "logger" for n in walk(tree)):
             return Refusal(f"{worker.name} has no logger to say why V1 runs", found.statement.lineno)
         indent, step, line = edit.margin(found.statement), edit.step(found.method), found.statement.lineno
         while line > 1 and edit.lines[line - 2].lstrip().startswith("#"):
@@ -241,7 +242,7 @@ def _construct(edit: _Edit, found: _Construction, choice: V2Choice) -> Refusal |
     indent, step = edit.margin(statement), edit.step(found.method)
     lines = [line.rstrip("\r\n") for line in edit.lines[first - 1 : last]]
     alone = all(n is statement or n.lineno > last or (n.end_lineno or 0) < first for n in found.block)
-    strings = any(isinstance(n, (ast.Constant, ast.JoinedStr)) and not _one_line(n) for n in ast.walk(statement))
+    strings = any(isinstance(n, (ast.Constant, ast.JoinedStr)) and not _one_line(n) for n in walk(statement))
     if not alone or strings or not lines[0].startswith(indent + ast.unparse(_target(statement))):
         return Refusal("the construction of the model runner shares its line", first)
     transfer = [f"{indent}{step}{receiver}.model_runner.kv_transfer = {choice.kv_transfer}({receiver}.model_runner)"]

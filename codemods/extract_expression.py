@@ -36,6 +36,7 @@ from omni_migrate.facts.flow import (
     receiver_of,
     walk_scope,
 )
+from omni_migrate.facts.syntax import children, walk
 
 Span = tuple[int, int, int, int]  # first line, first column, last line, last column: as in ast, columns in UTF-8 bytes
 
@@ -108,12 +109,12 @@ def extract_expression(
 def _unmovable(expression: ast.expr, function: FunctionNode, flow: MethodFlow) -> Refusal | None:
     """Why an expression cannot be evaluated by another method, if so."""
     line = expression.lineno
-    inside = list(ast.walk(expression))
+    inside = list(walk(expression))
     if any(isinstance(node, (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)) for node in inside):
         return Refusal("it binds a name, yields or awaits", line)
     if isinstance(getattr(expression, "ctx", None), (ast.Store, ast.Del)):
         return Refusal("it is assigned to", line)
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.JoinedStr) and node is not expression and _contains(node, expression):
             return Refusal("it stands in an f-string", line)
     refusal = flow.unsupported([ast.copy_location(ast.Expr(expression), expression)])
@@ -185,7 +186,7 @@ def _find_nested(function: ast.AST, span: Span) -> tuple[ast.expr | None, tuple[
         node, scopes = pending.pop()
         if isinstance(node, ast.expr) and span_of(node) == span:
             return node, scopes
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             pending.append((child, (*scopes, node) if _is_inside(child, node) else scopes))
     return None, ()
 
@@ -209,11 +210,11 @@ def _bound_in(scopes: tuple[ast.AST, ...]) -> tuple[set[str], set[str]]:
         if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             parameters = set(argument_names(scope.args))
         if isinstance(scope, ast.Lambda):
-            inside = {node.target.id for node in ast.walk(scope.body) if isinstance(node, ast.NamedExpr)}
+            inside = {node.target.id for node in walk(scope.body) if isinstance(node, ast.NamedExpr)}
         elif isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             inside = bound_names(scope.body)
         else:
-            inside = {n.id for n in ast.walk(scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+            inside = {n.id for n in walk(scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         taken |= inside | parameters
         own = parameters - inside
     return taken, own
@@ -223,13 +224,13 @@ def _own_expressions(statement: ast.stmt) -> list[ast.AST]:
     """The expressions that a statement evaluates itself, not those of the statements inside it."""
     found: list[ast.AST] = []
     pending: list[ast.AST] = [
-        child for child in ast.iter_child_nodes(statement) if not isinstance(child, (ast.stmt, ast.ExceptHandler))
+        child for child in children(statement) if not isinstance(child, (ast.stmt, ast.ExceptHandler))
     ]
     while pending:
         node = pending.pop()
         found.append(node)
         if not isinstance(node, (ast.Lambda, ast.stmt)):
-            pending.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))
+            pending.extend(child for child in children(node) if not isinstance(child, ast.stmt))
     return found
 
 
@@ -244,14 +245,14 @@ def _comprehension_targets(statement: ast.stmt, expression: ast.expr) -> set[str
         for generator in node.generators:
             if _contains(generator.iter, expression):
                 break
-            bound |= {name.id for name in ast.walk(generator.target) if isinstance(name, ast.Name)}
+            bound |= {name.id for name in walk(generator.target) if isinstance(name, ast.Name)}
             if any(_contains(test, expression) for test in generator.ifs):
                 break
     return bound
 
 
 def _contains(node: ast.AST, inner: ast.AST) -> bool:
-    return any(part is inner for part in ast.walk(node))
+    return any(part is inner for part in walk(node))
 
 
 def _free(expression: ast.expr) -> set[str]:

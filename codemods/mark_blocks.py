@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from codemods.blocks import first_line, is_divider
 from omni_migrate.facts.modules import split_lines
+from omni_migrate.facts.syntax import walk
 
 DASHES = "-" * 38
 MARKER = f"# {DASHES} Omni-new {DASHES}"
@@ -90,7 +91,7 @@ class _Finder:
 
     def runs(self) -> list[Run]:
         found: list[Run] = []
-        for node in ast.walk(self.tree):
+        for node in walk(self.tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 for body in _lists(node):
                     found += self._runs_of(body)

@@ -16,6 +16,7 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 
 from codemods.blocks import parse_method
+from omni_migrate.facts.syntax import walk
 
 
 def rewire_calls(source: str, receiver: str, targets: Mapping[str, str], *, target: str | None = None) -> str:
@@ -26,7 +27,7 @@ def rewire_calls(source: str, receiver: str, targets: Mapping[str, str], *, targ
     adapter = target or f"{receiver}._adapter"
     lines = [line.encode() for line in io.StringIO(source, newline="")]
     edits: list[tuple[int, int, int, str]] = []
-    for node in ast.walk(parse_method(source)):
+    for node in walk(parse_method(source)):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         called, owner = node.func, node.func.value

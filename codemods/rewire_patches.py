@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from codemods.blocks import call_text
 from omni_migrate.facts.flow import bound_names, walk_scope
 from omni_migrate.facts.modules import Module
+from omni_migrate.facts.syntax import children, walk
 
 # What builds a value that serves as well when it is built twice.
 _STAND_INS = frozenset({"AsyncMock", "MagicMock", "Mock", "SimpleNamespace", "partial"})
@@ -180,7 +181,7 @@ class _Rewirer:
                     self.left.append(LeftPatch(node.lineno, target, missing))
             for inner in _inner_bodies(node):
                 if isinstance(node, _Functions):
-                    parameters = [argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)]
+                    parameters = [argument.arg for argument in walk(node.args) if isinstance(argument, ast.arg)]
                     self.visit(inner, scope.within(self.module, inner, parameters))
                 else:
                     self.visit(inner, scope)
@@ -212,7 +213,7 @@ class _Rewirer:
 
     def _missing(self, target: str, body: Sequence[ast.stmt]) -> tuple[str, ...]:
         """Those of the adapters' targets that the same block does not patch already."""
-        named = {n.value for node in body for n in ast.walk(node) if isinstance(n, ast.Constant)}
+        named = {n.value for node in body for n in walk(node) if isinstance(n, ast.Constant)}
         return tuple(reader for reader in self._readers(target) if reader not in named)
 
     def _statements(
@@ -299,19 +300,19 @@ def _writable_twice(value: ast.expr) -> bool:
         if isinstance(node, ast.Call) and _last_name(node.func) not in _STAND_INS:
             return False
         if not isinstance(node, ast.Lambda):
-            pending.extend(ast.iter_child_nodes(node))
+            pending.extend(children(node))
     return True
 
 
 def _own_calls(statement: ast.stmt) -> list[ast.Call]:
     """The calls in a statement's own expressions, decorators included, not in the statements inside it."""
     found: list[ast.Call] = []
-    pending = [n for n in ast.iter_child_nodes(statement) if not isinstance(n, (ast.stmt, ast.ExceptHandler))]
+    pending = [n for n in children(statement) if not isinstance(n, (ast.stmt, ast.ExceptHandler))]
     while pending:
         node = pending.pop()
         if isinstance(node, ast.Call):
             found.append(node)
-        pending.extend(n for n in ast.iter_child_nodes(node) if not isinstance(n, ast.stmt))
+        pending.extend(n for n in children(node) if not isinstance(n, ast.stmt))
     return sorted(found, key=lambda call: (call.lineno, call.col_offset))
 
 

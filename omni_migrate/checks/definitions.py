@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from omni_migrate.facts.syntax import children, parse, walk
+
 
 @dataclass(frozen=True)
 class Import:
@@ -48,8 +50,8 @@ class ModuleFacts:
 def module_facts(data: bytes) -> ModuleFacts | None:
     """Facts of a Python file; None if it does not parse."""
     try:
-        facts = ModuleFacts(ast.parse(data))
-    except (SyntaxError, ValueError, RecursionError):
+        facts = ModuleFacts(parse(data))
+    except (SyntaxError, ValueError):
         return None
     for node in _statements(facts.node.body):
         facts.names |= _bound(node)
@@ -111,7 +113,7 @@ def _add_method(facts: ClassFacts, method: ast.FunctionDef | ast.AsyncFunctionDe
             continue
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute):
             node.target.ctx = ast.Load()  # it must be there already
-        stack.extend(ast.iter_child_nodes(node))
+        stack.extend(children(node))
         if isinstance(node, ast.Attribute):
             if isinstance(node.value, ast.Name) and node.value.id == this:
                 if isinstance(node.ctx, ast.Store):
@@ -155,7 +157,7 @@ def _bound(statement: ast.stmt) -> set[str]:
         targets = [statement.target]
     elif isinstance(statement, ast.With | ast.AsyncWith):
         targets = [item.optional_vars for item in statement.items if item.optional_vars is not None]
-    return {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+    return {node.id for target in targets for node in walk(target) if isinstance(node, ast.Name)}
 
 
 def dotted(node: ast.expr) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from omni_migrate.checks.definitions import ClassFacts, Import, ModuleFacts, dotted, module_facts
+from omni_migrate.facts.syntax import walk
 from omni_migrate.report.findings import Finding, Severity
 
 RULE = "check-resolves"
@@ -314,7 +315,7 @@ def _uses_elsewhere(
                 yield _finding(path, line, f"{key[1]}.{name}", f"{receiver}.{name} finds nothing any more in {key[1]}")
             elif key is None and "runner" in receiver.rpartition(".")[2].lower() and name in anywhere:
                 yield _finding(path, line, name, f"{receiver}.{name} finds nothing any more in any runner")
-        for node in ast.walk(module.node):
+        for node in walk(module.node):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in full_names:
                 yield _finding(path, node.lineno, node.value, f'"{node.value}" names what is not there any more')
 
@@ -357,7 +358,7 @@ def _attribute_uses(tree: ast.Module, wanted: set[str]) -> Iterator[tuple[int, s
     """
     uses: list[tuple[int, str, str]] = []
     given: set[tuple[str, str]] = set()
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Attribute) and node.attr in wanted:
             if isinstance(node.ctx, ast.Store):
                 given.add((dotted(node.value), node.attr))
@@ -386,7 +387,7 @@ def _looks_up(call: ast.Call) -> bool:
 def _instances(new: _Index, path: str, module: ModuleFacts) -> dict[str, Key]:
     """Variables of the file that are assigned an instance of a class of the tree: `C(...)` or `...__new__(C)`."""
     found: dict[str, Key] = {}
-    for node in ast.walk(module.node):
+    for node in walk(module.node):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             made = dotted(node.value.func)
             if made.endswith("__new__") and node.value.args:
@@ -444,7 +445,7 @@ def _set_on(module: ModuleFacts | None, hosts: frozenset[str]) -> set[str]:
     if module is None:
         return set()
     names = set()
-    for node in ast.walk(module.node):
+    for node in walk(module.node):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and dotted(node.value) in hosts:
             names.add(node.attr)
         elif isinstance(node, ast.Call) and dotted(node.func) == "setattr" and len(node.args) == 3:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from omni_migrate.facts.flow import FunctionNode, argument_names, bound_names
+from omni_migrate.facts.syntax import below, children, walk
 
 UNSET = "unset"  # in knowledge: a runner attribute that exists only where the adapter made it
 _PURE_METHODS = frozenset({"get", "items", "keys", "values", "copy"})
@@ -151,7 +152,7 @@ class _Evaluator:
 
     def _pure_children(self, node: ast.AST, env: Env) -> bool:
         pure = True
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             if isinstance(child, ast.expr):
                 value = self.value(child, env)
                 pure = pure and not (isinstance(value, _Unknown) and not value.pure)
@@ -291,7 +292,7 @@ class _Evaluator:
         """The receiver and the parameters of a helper as a call gives them; no receiver if that cannot be said."""
         decorators = {_last_name(getattr(d, "func", d)) for d in helper.decorator_list}
         unpacks = any(isinstance(a, ast.Starred) for a in node.args) or any(not k.arg for k in node.keywords)
-        suspends = isinstance(helper, ast.AsyncFunctionDef) or any(isinstance(n, _SUSPENDS) for n in ast.walk(helper))
+        suspends = isinstance(helper, ast.AsyncFunctionDef) or any(isinstance(n, _SUSPENDS) for n in below(helper))
         names = [argument.arg for argument in (*helper.args.posonlyargs, *helper.args.args)]
         if decorators - _TRANSPARENT - {"staticmethod", "classmethod"} or unpacks or suspends:
             return None, {}
@@ -383,7 +384,7 @@ class _Evaluator:
         return _Unknown(pure=self._pure_children(node.args, env))
 
     def _listcomp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, env: Env) -> Value:
-        targets = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+        targets = {n.id for g in node.generators for n in walk(g.target) if isinstance(n, ast.Name)}
         first = self.value(node.generators[0].iter, env)
         if isinstance(first, Known):
             raise _UndecidedError("iterates over a constant")
@@ -565,7 +566,7 @@ class _Evaluator:
             raise _UndecidedError("iterates over a constant")
         self.may_raise = True
         env.update(dict.fromkeys(bound_names([node]), _Unknown()))
-        for inner in ast.walk(node):
+        for inner in walk(node):
             if (
                 isinstance(inner, ast.Attribute)
                 and isinstance(inner.ctx, ast.Store)
@@ -617,7 +618,7 @@ class Left:
 def _forget(nodes: Sequence[ast.AST], env: Env) -> None:
     """What code that may not run, or runs more than once, binds by `:=` is not known."""
     for node in nodes:
-        for inner in ast.walk(node):
+        for inner in walk(node):
             if isinstance(inner, ast.NamedExpr):
                 env[inner.target.id] = _Unknown()
 
@@ -702,7 +703,7 @@ def default_body(hook: FunctionNode, absence: Absence, aliases: frozenset[str] =
 
     `hook` is `def name(self, runner, ...)`. Locals that the answer mentions are parameters or constants.
     """
-    if isinstance(hook, ast.AsyncFunctionDef) or any(isinstance(node, _SUSPENDS) for node in ast.walk(hook)):
+    if isinstance(hook, ast.AsyncFunctionDef) or any(isinstance(node, _SUSPENDS) for node in walk(hook)):
         return None
     names = argument_names(hook.args)
     evaluator = _Evaluator(absence, names[1], parameters=names, bound={*names, *bound_names(hook.body)})

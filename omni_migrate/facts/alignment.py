@@ -20,6 +20,7 @@ from typing import Literal
 from omni_migrate.facts.class_tree import ClassTree
 from omni_migrate.facts.flow import FunctionNode
 from omni_migrate.facts.modules import Module
+from omni_migrate.facts.syntax import walk
 
 Origin = Literal["upstream", "omni", "changed"]
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -499,7 +500,7 @@ def code_lines(module: Module, node: FunctionNode | ast.ClassDef) -> set[int]:
     first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
     found = set(range(first, (node.end_lineno or first) + 1))
     inside: set[int] = set()
-    for child in ast.walk(node):
+    for child in walk(node):
         if isinstance(child, Definition) and _is_docstring(child.body[0]):
             found.difference_update(range(child.body[0].lineno, (child.body[0].end_lineno or 0) + 1))
         elif isinstance(child, (ast.Constant, ast.JoinedStr)) and child.end_lineno != child.lineno:

@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from omni_migrate.facts.syntax import children, parse, walk
 from omni_migrate.plan.workspace import Workspace
 from omni_migrate.progress import Progress, SilentProgress
 
@@ -222,7 +223,7 @@ class _Reader:
         self.capabilities = capabilities
         self.lines = _line_numbers(data, interest)
         self.parsed = _Parsed(_Scope(module))
-        self.block(ast.parse(data).body, _Frame(self.parsed.scope))
+        self.block(parse(data).body, _Frame(self.parsed.scope))
 
     def of_interest(self, node: ast.stmt) -> bool:
         index = bisect_left(self.lines, node.lineno)
@@ -240,7 +241,7 @@ class _Reader:
                 self.assignment(node, frame)
             elif inner := _blocks(node):
                 if self.of_interest(node):
-                    for header in ast.iter_child_nodes(node):
+                    for header in children(node):
                         if isinstance(header, (ast.expr, ast.withitem)):
                             self.stores(header, {}, replace(frame, certain=False))
                 always = frame.certain and isinstance(node, (ast.With, ast.AsyncWith))
@@ -335,7 +336,7 @@ class _Reader:
 
     def stores(self, root: ast.AST, values: dict[int, ast.expr | None], frame: _Frame) -> None:
         """What `root` stores to an attribute named like a capability, as a target or through setattr and its kin."""
-        for node in ast.walk(root):
+        for node in walk(root):
             if isinstance(node, ast.Attribute):
                 if node.attr in self.capabilities and isinstance(node.ctx, ast.Store):
                     self.store(node.value, node.attr, values.get(id(node)), node, frame)
@@ -445,7 +446,7 @@ class _Tree:
             interest += [match.start() for match in re.finditer(re.escape(_REGISTER_CALL), data)]
             try:
                 reader = _Reader(path, self.modules[path], data, self.capabilities, interest)
-            except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            except (SyntaxError, ValueError) as error:
                 where = f" (line {error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
                 reason = error.msg if isinstance(error, SyntaxError) else str(error) or type(error).__name__
                 self.unreadable[path] = f"{reason}{where}"
@@ -776,7 +777,7 @@ def _is_registration(node: ast.Call) -> bool:
 
 def _registry_table(tree: ast.Module) -> Iterator[tuple[str, str]]:
     """`"Architecture": ("folder", "module", "Class")` as architecture and "folder.module.Class"."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         items: Iterable[tuple[ast.expr | None, ast.expr]] = ()
         if isinstance(node, ast.Dict):
             items = zip(node.keys, node.values, strict=True)

@@ -13,6 +13,7 @@ from omni_migrate.facts.class_tree import ClassNode, ClassTree
 from omni_migrate.facts.flow import FunctionNode
 from omni_migrate.facts.helpers import Helper, probing_helpers
 from omni_migrate.facts.modules import Module
+from omni_migrate.facts.syntax import walk
 
 # Expressions that are the loaded model, as text.
 _MODEL = re.compile(r"(?:^|\.)model$|get_model\(\)$|'model', None\)$")
@@ -127,7 +128,7 @@ def _uses_of(function: FunctionNode, helpers: Mapping[str, Helper]) -> Uses:
     asked_of_self: set[str] = set()
     read: dict[str, int] = {}
     receiver = function.args.args[0].arg if function.args.args else ""
-    nodes = list(ast.walk(function))
+    nodes = list(walk(function))
     aliases = frozenset(_model_aliases(nodes))
     for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and _is_model(node.value, aliases):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omni_migrate.facts.modules import Modules
+from omni_migrate.facts.syntax import walk
 from omni_migrate.facts.vllm_source import (
     FunctionNode,
     Parameter,
@@ -145,7 +146,7 @@ def _result_overrides(vllm: VllmSource, symbol: Symbol, claim: Claim) -> Verdict
     caller, name = vllm.find(claim.value), symbol.node.name
     if caller is None:
         return False, ("", 0), _absent(vllm, claim.value), vllm.nearest(claim.value)
-    for node in ast.walk(caller.node):
+    for node in walk(caller.node):
         if not isinstance(node, ast.Dict):
             continue
         for index, (key, value) in enumerate(zip(node.keys, node.values, strict=True)):

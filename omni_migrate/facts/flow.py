@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
+from omni_migrate.facts.syntax import below, children, walk
+
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -106,7 +108,7 @@ class _Reads:
                 self.visit(key)
                 self.visit(value)
         else:
-            for child in ast.iter_child_nodes(node):
+            for child in children(node):
                 self.visit(child)
 
     def _read(self, name: str) -> None:
@@ -189,7 +191,7 @@ def receiver_of(function: FunctionNode) -> str:
 
 
 def _bound_by_target(target: ast.AST) -> set[str]:
-    return {node.id for node in ast.walk(target) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return {node.id for node in walk(target) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
 def walk_scope(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -198,7 +200,7 @@ def walk_scope(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
     while pending:
         node = pending.pop()
         yield node
-        pending.extend(_evaluated_outside(node) if isinstance(node, _SCOPES) else ast.iter_child_nodes(node))
+        pending.extend(_evaluated_outside(node) if isinstance(node, _SCOPES) else children(node))
 
 
 def _evaluated_outside(scope: ast.AST) -> list[ast.AST]:
@@ -240,7 +242,7 @@ def bound_names(nodes: Iterable[ast.AST], leave_out: Collection[int] = ()) -> se
                 bound.add(node.name)
             elif isinstance(node, ast.MatchMapping) and node.rest:
                 bound.add(node.rest)
-            pending.extend(ast.iter_child_nodes(node))
+            pending.extend(children(node))
     return bound
 
 
@@ -269,7 +271,7 @@ def free_names(scope: ast.AST) -> set[str]:
         for node in walk_scope(body)
         if isinstance(node, _COMPREHENSIONS)
         for generator in node.generators
-        for name in ast.walk(generator.target)
+        for name in walk(generator.target)
         if isinstance(name, ast.Name)
     }
     for node in walk_scope(body):
@@ -284,7 +286,7 @@ def free_names(scope: ast.AST) -> set[str]:
 
 def nonlocal_names(scope: ast.AST) -> set[str]:
     """Names of an enclosing function that a nested function rebinds, at any depth."""
-    return {name for node in ast.walk(scope) if isinstance(node, ast.Nonlocal) for name in node.names}
+    return {name for node in below(scope) if isinstance(node, ast.Nonlocal) for name in node.names}
 
 
 def _is_plain(node: ast.AST | None) -> bool:
@@ -417,7 +419,7 @@ class _Cfg:
             reads.visit(node)
         index = self._new(targets, [follow], reads)
         self.nodes[index].plain = isinstance(node, ast.Pass) or (
-            isinstance(node, (ast.Assign, ast.AnnAssign, ast.Expr)) and all(map(_is_plain, ast.iter_child_nodes(node)))
+            isinstance(node, (ast.Assign, ast.AnnAssign, ast.Expr)) and all(map(_is_plain, children(node)))
         )
         self.nodes[index].binds_last = _binds_last(node)
         return index
@@ -444,7 +446,7 @@ class _Cfg:
         within = [targets]  # an item runs inside the ones before it
         for item in node.items:
             inside = within[-1]
-            names = {getattr(part, "attr", None) or getattr(part, "id", "") for part in ast.walk(item.context_expr)}
+            names = {getattr(part, "attr", None) or getattr(part, "id", "") for part in walk(item.context_expr)}
             if names & _SWALLOWING:
                 inside = replace(inside, raises=(*inside.raises, follow))
             within.append(inside)
@@ -571,15 +573,16 @@ class MethodFlow:
         self.receiver = receiver_of(function)
         self._cfg = _Cfg(function)
         body_bound = bound_names(function.body)
-        self._global = {n for node in walk_scope(function.body) if isinstance(node, ast.Global) for n in node.names}
-        self._nonlocal = {n for node in walk_scope(function.body) if isinstance(node, ast.Nonlocal) for n in node.names}
+        self._here = list(walk_scope(function.body))
+        self._global = {n for node in self._here if isinstance(node, ast.Global) for n in node.names}
+        self._nonlocal = {n for node in self._here if isinstance(node, ast.Nonlocal) for n in node.names}
         self.locals = (set(argument_names(function.args)) | body_bound) - self._global - self._nonlocal
-        nonlocals = {name for node in function.body for name in nonlocal_names(node)}
+        nonlocals = nonlocal_names(function)
         self.rebound_later = nonlocals & self.locals  # by a nested function, whenever it runs
         self.rebound = (body_bound | nonlocals) & self.locals
         shareable = self.locals - {self.receiver}
         self._consumed = _consumed(function, shareable)
-        self._only_called = _only_called(function, shareable, self._consumed)
+        self._only_called = _only_called(function, self._here, shareable, self._consumed)
         self._live = self._cfg.live_in()
         self._bound = self._cfg.assigned_in(
             [self._cfg.entry], set(argument_names(function.args)), range(len(self._cfg.nodes))
@@ -661,7 +664,7 @@ class MethodFlow:
         first: dict[str, tuple[int, int]] = {}
         for position, name in enumerate(argument_names(self.function.args)):
             first[name] = (0, position)
-        for node in ast.walk(self.function):
+        for node in below(self.function):
             if isinstance(node, ast.Name):
                 place = (node.lineno, node.col_offset)
                 first[node.id] = min(first.get(node.id, place), place)
@@ -689,11 +692,11 @@ class MethodFlow:
 
     @cached_property
     def _frame_reader(self) -> ast.AST | None:
-        return next((node for node in ast.walk(self.function) if _reads_frame(node)), None)
+        return next((node for node in below(self.function) if _reads_frame(node)), None)
 
     def _stray(self, statements: Sequence[ast.stmt], returns: set[str]) -> set[str]:
         """Names that the method reads as its locals, and would read as globals once the block is gone."""
-        inside = {id(node) for statement in statements for node in ast.walk(statement)}
+        inside = {id(node) for statement in statements for node in walk(statement)}
         elsewhere = bound_names(self.function.body, inside) | set(argument_names(self.function.args))
         here = {index for statement in statements for index in self._cfg.parts[id(statement)]}
         read = set().union(*(node.uses for index, node in enumerate(self._cfg.nodes) if index not in here))
@@ -719,7 +722,7 @@ class MethodFlow:
                 return Refusal(f"it rebinds {_names(node.names)} of an outer scope", line)
             if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names):
                 return Refusal("it imports everything from a module", line)
-        for node in (inner for statement in statements for inner in ast.walk(statement)):
+        for node in (inner for statement in statements for inner in walk(statement)):
             line = getattr(node, "lineno", statements[0].lineno)
             if _reads_frame(node):
                 return Refusal(f"{ast.unparse(node)} means another frame once it is moved", line)
@@ -746,7 +749,7 @@ class MethodFlow:
         """Whether `f"{self.x=}"` would print another name after the move."""
         for text, shown in pairwise(node.values):
             if isinstance(text, ast.Constant) and isinstance(shown, ast.FormattedValue):
-                names = {part.id for part in ast.walk(shown.value) if isinstance(part, ast.Name)}
+                names = {part.id for part in walk(shown.value) if isinstance(part, ast.Name)}
                 if self.receiver in names and str(text.value).rstrip().endswith("="):
                     return True
         return False
@@ -775,9 +778,9 @@ class MethodFlow:
         A variable shared with a nested function has one cell; two methods would have two: all else is a refusal.
         """
         cfg = self._cfg
-        inside_scopes = {id(node) for statement in statements for node in ast.walk(statement)}
-        nested = [n for n in walk_scope(self.function.body) if isinstance(n, (*_SCOPES, ast.GeneratorExp))]
-        used = {n.id for s in statements for n in ast.walk(s) if isinstance(n, ast.Name)}
+        inside_scopes = {id(node) for statement in statements for node in walk(statement)}
+        nested = [n for n in self._here if isinstance(n, (*_SCOPES, ast.GeneratorExp))]
+        used = {n.id for s in statements for n in walk(s) if isinstance(n, ast.Name)}
         writes = self._writes(statements)
         inside = {index for statement in statements for index in cfg.parts[id(statement)]}
         leaving = {t for i in inside for t in (*cfg.nodes[i].follow, *cfg.nodes[i].raises) if t not in inside}
@@ -812,12 +815,13 @@ class MethodFlow:
         return outside
 
 
-def _only_called(function: FunctionNode, shareable: set[str], consumed: Collection[int]) -> dict[int, str]:
+def _only_called(
+    function: FunctionNode, here: Sequence[ast.AST], shareable: set[str], consumed: Collection[int]
+) -> dict[int, str]:
     """Nested functions and generators that can run only where their name is called or used up, by id().
 
     The value is that name. What may leave behind another function with the method's variables is not among them.
     """
-    here = list(walk_scope(function.body))
     direct: set[int] = set()
     for node in here:
         if isinstance(node, ast.Call):
@@ -826,7 +830,7 @@ def _only_called(function: FunctionNode, shareable: set[str], consumed: Collecti
                 direct.update(id(argument) for argument in node.args)
     escaping = {
         node.id
-        for node in ast.walk(function)
+        for node in below(function)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in direct
     }
     found: dict[int, str] = {}
@@ -839,7 +843,7 @@ def _only_called(function: FunctionNode, shareable: set[str], consumed: Collecti
             name, scope = node.targets[0].id, node.value
             if not isinstance(scope, (ast.Lambda, ast.GeneratorExp)):
                 continue
-            body = [scope.body] if isinstance(scope, ast.Lambda) else [*ast.iter_child_nodes(scope)]
+            body = [scope.body] if isinstance(scope, ast.Lambda) else [*children(scope)]
         else:
             continue
         if name not in escaping and not _leaves_scopes(body, shareable, consumed):
@@ -866,7 +870,7 @@ def _yields(function: FunctionNode) -> bool:
 def _consumed(function: FunctionNode, shareable: set[str]) -> set[int]:
     """Generator expressions and lambdas that a call such as any(), list() or sorted() uses up on the spot, by id()."""
     found: set[int] = set()
-    for node in reversed(list(ast.walk(function))):  # what is inside comes first
+    for node in reversed(below(function)):  # what is inside comes first
         if not isinstance(node, ast.Call):
             continue
         builtin = isinstance(node.func, ast.Name) and node.func.id in _CONSUMERS

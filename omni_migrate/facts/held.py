@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Mapping
 
 from omni_migrate.facts.helpers import Helper, holds_model
+from omni_migrate.facts.syntax import walk
 
 # What a stage's configuration calls the model's class: a test of one is specific to a model, with no model to ask.
 ARCHITECTURE = frozenset({"architecture", "architectures", "model_arch"})
@@ -48,7 +49,7 @@ class Held:
 
     def _iterate(self, target: ast.expr, over: ast.expr) -> None:
         each = over.elts if isinstance(over, (ast.Tuple, ast.List, ast.Set)) else None
-        for name in (part.id for part in ast.walk(target) if isinstance(part, ast.Name)):
+        for name in (part.id for part in walk(target) if isinstance(part, ast.Name)):
             whole = each if isinstance(target, ast.Name) else None
             self._texts[name] = _joined(self._texts.get(name, []), whole)
 
@@ -84,7 +85,7 @@ class Held:
 
     def architecture_in(self, node: ast.expr) -> str | None:
         """The attribute of a configuration from which an expression takes the model's architecture."""
-        for part in ast.walk(node):
+        for part in walk(node):
             if isinstance(part, ast.Attribute) and part.attr in ARCHITECTURE:
                 return part.attr
             if isinstance(part, ast.Call) and getattr(part.func, "id", "") == "getattr" and len(part.args) >= 2:

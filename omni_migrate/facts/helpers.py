@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from omni_migrate.facts.absence import is_model
 from omni_migrate.facts.flow import FunctionNode
+from omni_migrate.facts.syntax import walk
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def probing_helpers(methods: Mapping[str, FunctionNode], functions: Mapping[str,
             static = any(getattr(d, "id", "") == "staticmethod" for d in function.decorator_list)
             offset = 0 if static or not names or name not in methods else 1
             receiver = names[0] if offset else ""
-            for node in ast.walk(function):
+            for node in walk(function):
                 if not isinstance(node, ast.Call):
                     continue
                 probe = _probe_argument(node, receiver, found)
@@ -100,7 +101,7 @@ def _gives_model(method: FunctionNode) -> str:
 def _asked_of(function: FunctionNode, parameter: str) -> frozenset[str]:
     """The attributes for which a function probes one of its parameters by getattr or hasattr."""
     asked = set()
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("getattr", "hasattr"):
             owner, name = (*node.args, None, None)[:2]
             if (

@@ -15,6 +15,7 @@ from fnmatch import fnmatch
 from omni_migrate.facts.modules import Module, Modules
 from omni_migrate.facts.runners import RunnerClass
 from omni_migrate.facts.sites import dispatched_hook
+from omni_migrate.facts.syntax import children, walk
 from omni_migrate.knowledge import HookSpec, common_words, hook_places
 from omni_migrate.report.findings import Finding, Severity
 
@@ -141,7 +142,7 @@ def imported_files(modules: Modules, classes: Iterable[RunnerClass]) -> list[str
         module = modules.get(waiting.pop())
         if module is None:
             continue
-        for node in ast.walk(module.tree):
+        for node in walk(module.tree):
             if not isinstance(node, (ast.Import, ast.ImportFrom)):
                 continue
             for imported in module.resolve_import(node).values():
@@ -188,7 +189,7 @@ def dead_hook_findings(dead: Iterable[HookSite]) -> list[Finding]:
 
 def _does_its_work(module: Module | None, site: HookSite) -> bool:
     """Whether a definition is a function, and no one-line delegate."""
-    for node in ast.walk(module.tree) if module is not None else ():
+    for node in walk(module.tree) if module is not None else ():
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno == site.line:
             return dispatched_hook(node) is None
     return False
@@ -226,7 +227,7 @@ class _Reader:
             self._annotated(node, scope, classes)
         else:
             self._expression(node, scope, classes)
-            for child in ast.iter_child_nodes(node):
+            for child in children(node):
                 self._visit(child, scope, classes)
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: list[str]) -> None:
@@ -344,7 +345,7 @@ class _Reader:
     def _called(self) -> set[ast.AST]:
         if not hasattr(self, "_called_nodes"):
             self._called_nodes: set[ast.AST] = {
-                node.func for node in ast.walk(self.module.tree) if isinstance(node, ast.Call)
+                node.func for node in walk(self.module.tree) if isinstance(node, ast.Call)
             }
         return self._called_nodes
 
@@ -352,7 +353,7 @@ class _Reader:
 def _classes_named(function: ast.AST, names: _Names) -> frozenset[str]:
     """Classes that own fields and that a function names: what an attribute of unknown owner is taken for."""
     owners = {owner for owners in names.owners.values() for owner in owners}
-    return frozenset(node.id for node in ast.walk(function) if isinstance(node, ast.Name) and node.id in owners)
+    return frozenset(node.id for node in walk(function) if isinstance(node, ast.Name) and node.id in owners)
 
 
 def _is_text(node: ast.AST) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from omni_migrate.facts.flow import FunctionNode
 from omni_migrate.facts.markers import Markers, Pair
 from omni_migrate.facts.modules import Module
+from omni_migrate.facts.syntax import walk
 from omni_migrate.report.findings import Finding, Severity
 
 # Fewer nodes than this are alike by chance: a call and an assignment or two.
@@ -45,7 +46,7 @@ def _bodies(module: Module) -> Iterator[_Body]:
 
 
 def _inner_bodies(method: FunctionNode) -> Iterator[list[ast.stmt]]:
-    for node in ast.walk(method):
+    for node in walk(method):
         for name in ("body", "orelse", "finalbody"):
             body = getattr(node, name, None)
             if isinstance(body, list) and body:
@@ -60,7 +61,7 @@ def _twin(pair: Pair, bodies: Mapping[str, Sequence[_Body]], marked: Mapping[str
             break
     else:
         return None
-    if sum(1 for statement in code for _ in ast.walk(statement)) < _NODES:
+    if sum(1 for statement in code for _ in walk(statement)) < _NODES:
         return None
     wanted = [ast.dump(statement) for statement in code]
     for path, others in bodies.items():

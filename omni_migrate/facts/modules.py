@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cached_property
 
+from omni_migrate.facts.syntax import parse, walk
 from omni_migrate.plan.workspace import TextFile, Workspace, decode
 
 _UNREAD = "cannot be read"
@@ -32,7 +33,7 @@ class Module:
         self.path = path
         self.file = file
         self.text = file.text
-        self.tree = ast.parse(file.text)
+        self.tree = parse(file.text)
         self.name = module_name(path)
 
     @cached_property
@@ -97,7 +98,7 @@ class Module:
         for node in module_level(self.tree.body):
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 name, value = node.targets[0].id, node.value
-                root = next((n for n in ast.walk(value) if isinstance(n, ast.Name)), None)
+                root = next((n for n in walk(value) if isinstance(n, ast.Name)), None)
                 dotted = isinstance(value, (ast.Name, ast.Attribute)) and root is not None
                 if dotted and root.id not in (name, *found) and name not in found:  # type: ignore[union-attr]
                     found[name] = value
@@ -154,11 +155,10 @@ class Modules:
             return known[1]
         try:
             module = Module(path, decode(data))
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        except (SyntaxError, ValueError) as error:
             line = getattr(error, "lineno", None)
-            self.unreadable[path] = (
-                f"cannot be parsed: {getattr(error, 'msg', None) or str(error) or 'it is nested too deeply'}"
-                + (f" (line {line})" if line else "")
+            self.unreadable[path] = f"cannot be parsed: {getattr(error, 'msg', None) or error}" + (
+                f" (line {line})" if line else ""
             )
             return None
         self._parsed[path] = (data, module)

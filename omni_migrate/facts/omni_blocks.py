@@ -14,6 +14,7 @@ from omni_migrate.facts.marker_twins import find_twins
 from omni_migrate.facts.markers import MarkedLine, Markers, Pair, Style, calls_upstream, find_markers, marker_styles
 from omni_migrate.facts.modules import Module, Modules
 from omni_migrate.facts.runners import RunnerClass
+from omni_migrate.facts.syntax import walk
 from omni_migrate.report.findings import Finding, Severity
 
 Kind = Literal["marked", "line", "override", "addition", "unmarked", "namedtuple", "imports"]
@@ -146,7 +147,7 @@ class _Reader:
         grouped = any(p.first_line < first and last < p.last_line for p in self.markers.pairs if p.scope == class_name)
         delegates = any(
             calls_upstream(node, method.name)
-            for node in (method.body if pairs else ast.walk(method))
+            for node in (method.body if pairs else walk(method))
             if isinstance(node, ast.stmt)
         )
         own_methods = self.upstream.methods.get(class_name)
@@ -370,7 +371,7 @@ def _cut(text: str) -> str:
 
 def _title_of_code(body: Sequence[ast.stmt]) -> str:
     """What the code calls on the runner or its model first, else what it calls, else what it assigns."""
-    calls = [node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    calls = [node for statement in body for node in walk(statement) if isinstance(node, ast.Call)]
     calls.sort(key=lambda call: (call.lineno, call.col_offset))
     methods = [call.func for call in calls if isinstance(call.func, ast.Attribute)]
     names = [func.attr for func in methods if ast.unparse(func.value) in ("self", "self.model")]
@@ -390,7 +391,7 @@ def _title_of_method(method: FunctionNode) -> str:
         if title:
             return title
     if method.name.startswith("__"):
-        calls = [node.func for node in ast.walk(method) if isinstance(node, ast.Call)]
+        calls = [node.func for node in walk(method) if isinstance(node, ast.Call)]
         names = [name for call in calls for name in [ast.unparse(call).split(".")[0]] if re.match(r"[A-Z]\w*$", name)]
         return names[0] if names else _title_of_code(method.body[1:]) or _words(method.name)
     return _words(method.name)
@@ -436,7 +437,7 @@ def _named_tuple(
     for path, other in others.items():
         if other is module or node.name in other.classes:
             continue
-        used = [n.lineno for n in ast.walk(other.tree) if isinstance(n, ast.Name) and n.id == node.name]
+        used = [n.lineno for n in walk(other.tree) if isinstance(n, ast.Name) and n.id == node.name]
         imported = other.imports.get(node.name)
         if imported is not None and imported.module == module.name:
             users.append(path.rpartition("/")[2])

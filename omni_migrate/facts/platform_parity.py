@@ -21,6 +21,7 @@ from omni_migrate.facts.flow import FunctionNode
 from omni_migrate.facts.modules import module_name
 from omni_migrate.facts.results import fields_of, is_named_tuple, returned, unpackings
 from omni_migrate.facts.runners import RunnerClass
+from omni_migrate.facts.syntax import walk
 from omni_migrate.knowledge import Platform
 
 Kind = Literal["base", "method", "probe", "call", "statement", "keyword", "field", "arity"]
@@ -546,7 +547,7 @@ def _runs(body: Sequence[Statement], lacks: Callable[[Statement], bool | None]) 
 def _signals(statement: Statement) -> set[str]:
     """What a statement is for, by name: attributes, calls, keywords and keys; local variables say nothing."""
     found: set[str] = set()
-    for node in ast.walk(statement.node):
+    for node in walk(statement.node):
         if isinstance(node, ast.Attribute):
             found.add(node.attr)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):

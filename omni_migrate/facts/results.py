@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from omni_migrate.facts.flow import FunctionNode, walk_scope
+from omni_migrate.facts.syntax import walk
 
 
 def fields_of(node: ast.ClassDef) -> dict[str, tuple[int, bool]]:
@@ -33,7 +34,7 @@ class Unpacking:
 
 def unpackings(function: FunctionNode) -> Iterator[Unpacking]:
     """Assignments of a name or call to a tuple of fixed length."""
-    for node in ast.walk(function):
+    for node in walk(function):
         if not isinstance(node, ast.Assign) or len(node.targets) != 1:
             continue
         target, value = node.targets[0], node.value

@@ -19,6 +19,7 @@ from omni_migrate.facts.held import ARCHITECTURE, Held
 from omni_migrate.facts.helpers import Helper, holds_model
 from omni_migrate.facts.modules import Module
 from omni_migrate.facts.runners import RunnerClass
+from omni_migrate.facts.syntax import below, walk
 from omni_migrate.knowledge import AdapterSpec, proposed_adapter
 
 # Wrappers around a model, of vLLM and torch: testing for one is not specific to a model.
@@ -128,7 +129,7 @@ def sites_of_method(
     if dispatched_hook(function) is not None:
         return ()
     receiver = function.args.args[0].arg if function.args.args else "self"
-    nodes = list(ast.walk(function))
+    nodes = below(function)
     aliases = model_aliases(function, receiver, nodes, helpers)
     symbol = f"{runner.name}.{function.name}"
     sites: dict[tuple[int, int, str], tuple[Site, ast.AST]] = {}
@@ -170,14 +171,14 @@ def model_aliases(
             if isinstance(name, ast.Name):
                 assigned.setdefault(name.id, []).append(value if name is target else None)
 
-    for node in ast.walk(function) if nodes is None else nodes:
+    for node in below(function) if nodes is None else nodes:
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 bind(target, node.value)
         elif isinstance(node, (ast.NamedExpr, ast.AnnAssign)):
             bind(node.target, node.value)
         elif isinstance(node, (ast.For, ast.AugAssign)):
-            for part in ast.walk(node.target):
+            for part in walk(node.target):
                 if isinstance(part, ast.Name):
                     bind(part, None)
         elif isinstance(node, (ast.withitem, ast.Import, ast.ImportFrom)):
@@ -216,7 +217,7 @@ def _sites_in(
         if isinstance(node, (ast.Compare, ast.BinOp)):
             yield from _class_tests(node, held, claims)
         elif isinstance(node, ast.Match) and held.is_class_name(node.subject):
-            for part in ast.walk(node):
+            for part in walk(node):
                 name = _literal([part.value]) if isinstance(part, ast.MatchValue) else None
                 if name is not None:
                     yield "model-class-test", name, claims.of_classes([name]), node

@@ -10,6 +10,7 @@ from functools import lru_cache
 from omni_migrate.facts.alignment import Place, Text
 from omni_migrate.facts.class_tree import ClassNode, ClassTree
 from omni_migrate.facts.flow import FunctionNode, argument_names, receiver_of
+from omni_migrate.facts.syntax import walk
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def needs_of(tree: ClassTree, name: str, own: str = "vllm_omni") -> tuple[Overri
                     Text(upstream[0].module, upstream[0].short, upstream[1]).place if upstream else None,
                     f"({ast.unparse(upstream[1].args)})" if upstream else "",
                     upstream is None or accepts(function, upstream[1]),
-                    any(isinstance(node, ast.Name) and node.id == "super" for node in ast.walk(function)),
+                    any(isinstance(node, ast.Name) and node.id == "super" for node in walk(function)),
                     tuple(_attributes(function, have, theirs)),
                 )
             )
@@ -83,7 +84,7 @@ def provided(cls: ClassNode) -> dict[str, int]:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             found.setdefault(node.name, node.lineno)
             receiver = receiver_of(node)
-            for inner in ast.walk(node):
+            for inner in walk(node):
                 if not isinstance(inner, ast.Attribute) or not isinstance(inner.ctx, ast.Store):
                     continue
                 if isinstance(inner.value, ast.Name) and inner.value.id == receiver:
@@ -100,11 +101,11 @@ def provided(cls: ClassNode) -> dict[str, int]:
 def _attributes(function: FunctionNode, have: set[str], theirs: list[ClassNode]) -> Iterator[Attribute]:
     """The uses of self's attributes that upstream must provide, one for each name."""
     receiver = receiver_of(function)
-    called = {id(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
+    called = {id(node.func) for node in walk(function) if isinstance(node, ast.Call)}
     seen: set[str] = set()
     uses = [
         node
-        for node in ast.walk(function)
+        for node in walk(function)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == receiver
     ]
     for node in sorted(uses, key=lambda use: (use.attr, use.lineno)):

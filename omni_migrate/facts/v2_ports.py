@@ -16,6 +16,7 @@ from omni_migrate.facts.hook_sites import HookSite, find_hook_sites, imported_fi
 from omni_migrate.facts.modules import Module, Modules
 from omni_migrate.facts.runners import RunnerClass, find_runners
 from omni_migrate.facts.sites import methods_of
+from omni_migrate.facts.syntax import walk
 from omni_migrate.facts.vllm_source import FunctionNode, called_name, names_in, parameters
 from omni_migrate.knowledge import HookSpec, common_words, model_states
 from omni_migrate.report.findings import Finding, Severity
@@ -421,7 +422,7 @@ def _functions(module: Module) -> Iterator[_Function]:
             inner = [node]
         scope = node.name if isinstance(node, ast.ClassDef) else ""
         for function in inner:
-            nodes = tuple(ast.walk(function))
+            nodes = tuple(walk(function))
             yield _Function(module.path, scope, function, nodes, frozenset(filter(None, map(_word, nodes))))
 
 
@@ -477,8 +478,8 @@ def _writes_embeddings(function: _Function) -> bool:
             target = node.func
         else:
             continue
-        written = {part.attr for part in ast.walk(target) if isinstance(part, ast.Attribute)}
-        written |= {part.id for part in ast.walk(target) if isinstance(part, ast.Name)}
+        written = {part.attr for part in walk(target) if isinstance(part, ast.Attribute)}
+        written |= {part.id for part in walk(target) if isinstance(part, ast.Name)}
         if any("embed" in name for name in written):
             return True
     return False
@@ -497,7 +498,7 @@ def _by_length(function: _Function) -> Iterator[ast.Compare]:
         if isinstance(node, (ast.BoolOp, ast.IfExp)):
             test = node if isinstance(node, ast.BoolOp) else node.test
             if _mentions(test, _PROMPT_WORDS) or phased & names_in(test):
-                guarded |= set(ast.walk(node))
+                guarded |= set(walk(node))
     for compare in compared:
         left = compare.left
         is_span = left.id in spans if isinstance(left, ast.Name) else _mentions(left, _SPAN_WORDS)
@@ -542,7 +543,7 @@ def _fills_model_inputs(function: _Function) -> bool:
 def _owners_called(function: FunctionNode) -> set[str]:
     """Attributes of self on which a method calls something or of which it sets or deletes an item."""
     found = set()
-    for node in ast.walk(function):
+    for node in walk(function):
         owner: ast.AST | None = None
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             owner = node.func.value

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from omni_migrate.facts.modules import Module, Modules
+from omni_migrate.facts.syntax import walk
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -252,7 +253,7 @@ def assigned(function: FunctionNode) -> set[str]:
     receiver = function.args.args[0].arg if function.args.args else "self"
     return {
         part.attr
-        for part in ast.walk(function)
+        for part in walk(function)
         if isinstance(part, ast.Attribute)
         and isinstance(part.ctx, ast.Store)
         and isinstance(part.value, ast.Name)
@@ -278,14 +279,14 @@ def is_call_of(node: ast.Call, name: str, on: str) -> bool:
 
 def calls(node: ast.AST) -> list[ast.Call]:
     """The calls in a definition, in the order of the text."""
-    found = [part for part in ast.walk(node) if isinstance(part, ast.Call)]
+    found = [part for part in walk(node) if isinstance(part, ast.Call)]
     return sorted(found, key=lambda call: (call.lineno, call.col_offset))
 
 
 def names_in(node: ast.AST) -> set[str]:
     """Every name, attribute and text in a definition."""
     found: set[str] = set()
-    for part in ast.walk(node):
+    for part in walk(node):
         if isinstance(part, ast.Attribute):
             found.add(part.attr)
         elif isinstance(part, ast.Name):

@@ -17,6 +17,7 @@ from omni_migrate.errors import InputError
 from omni_migrate.facts.absence import Absence, default_body
 from omni_migrate.facts.flow import FunctionNode, argument_names, bound_names
 from omni_migrate.facts.modules import ImportedName, Module, Modules, module_level, module_name, split_lines
+from omni_migrate.facts.syntax import walk
 from omni_migrate.knowledge import PROTOCOL_METHODS, AdapterSpec
 from omni_migrate.plan.kept_files import after_imports, apply, into_list, plain_list, same_import
 from omni_migrate.plan.method_text import find_class, margin, replace_lines, shift
@@ -312,7 +313,7 @@ class _Imports:
         defined = any(_binds(node, name) for node in self.target.tree.body)
         if imported is None and definition is not None and _is_per_module(definition):
             if existing is None and not defined and ast.unparse(definition) not in self._definitions:
-                for node in ast.walk(definition):  # a module's own logger is made anew, under the adapter's name
+                for node in walk(definition):  # a module's own logger is made anew, under the adapter's name
                     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in _BUILTINS:
                         self.add(node.id, only_type=False)
                 self._definitions.append(ast.unparse(definition))
@@ -495,7 +496,7 @@ def _names_of_defaults(function: FunctionNode) -> set[str]:
 
 
 def _names_in(nodes: Iterable[ast.expr]) -> set[str]:
-    return {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)} - _BUILTINS
+    return {n.id for node in nodes for n in walk(node) if isinstance(n, ast.Name)} - _BUILTINS
 
 
 def names_at_definition(source: str, origin: Module) -> list[str]:
@@ -511,7 +512,7 @@ def names_at_definition(source: str, origin: Module) -> list[str]:
 def _with_absolute_imports(source: str, origin: Module) -> str:
     """Imports inside a method, relative to the runner's package, written so that they hold anywhere."""
     lines = split_lines(source)
-    for node in ast.walk(ast.parse(source)):
+    for node in walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and node.level:
             line = lines[node.lineno - 1].encode()
             head, rest = line[: node.col_offset].decode(), line[node.col_offset :].decode()
@@ -531,7 +532,7 @@ def names_needed(source: str) -> NeededNames:
     """The module-level names that a function's source refers to, builtins left out."""
     tree = ast.parse(source)
     annotations: set[str] = set()
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.arg) and node.annotation is not None:
             annotations |= _annotation_names(node.annotation)
             node.annotation = None
@@ -558,12 +559,12 @@ def _globals_of(table: symtable.SymbolTable) -> Iterator[str]:
 
 def _annotation_names(node: ast.expr) -> set[str]:
     names: set[str] = set()
-    for part in ast.walk(node):
+    for part in walk(node):
         if isinstance(part, ast.Name):
             names.add(part.id)
         elif isinstance(part, ast.Constant) and isinstance(part.value, str):
             try:
-                names |= {n.id for n in ast.walk(ast.parse(part.value, mode="eval")) if isinstance(n, ast.Name)}
+                names |= {n.id for n in walk(ast.parse(part.value, mode="eval")) if isinstance(n, ast.Name)}
             except SyntaxError:
                 continue  # Literal["some text"]
     return names
@@ -582,7 +583,7 @@ def normal_form(method: FunctionNode) -> str:
     if ast.get_docstring(copy) is not None:
         copy.body = copy.body[1:] or [ast.Pass()]
     places = {name: f"_{place}" for place, name in enumerate(argument_names(copy.args))}
-    for node in ast.walk(copy):
+    for node in walk(copy):
         if isinstance(node, ast.Name):
             node.id = places.get(node.id, node.id)
         elif isinstance(node, ast.arg):

@@ -35,6 +35,7 @@ from omni_migrate.facts.sites import (
     model_aliases,
     sites_of_method,
 )
+from omni_migrate.facts.syntax import walk
 from omni_migrate.knowledge import AdapterSpec, upstream_runners
 from omni_migrate.plan.adapter_files import (
     AdapterPackage,
@@ -664,7 +665,7 @@ class _Method:
         if view.function.name in spec.methods:
             return self._move_method(spec, absence, view, site, reasons)
         if site.rule == "model-method" and any(
-            isinstance(n, ast.Expr) and n.value is node for n in ast.walk(view.function)
+            isinstance(n, ast.Expr) and n.value is node for n in walk(view.function)
         ):
             return False  # a statement that is nothing but a call of a moved method: it is rewired, not moved
         own = [getattr(n, "lineno", 0) for s, n in self._seen()[1] if s.adapter == spec.name]
@@ -844,7 +845,7 @@ def _takes(module: Module | None, name: str, word: str) -> bool:
     for bound, found in module.imports.items():
         if (found.module, found.name) == (package, last):
             aliases.add(bound)
-    for node in ast.walk(module.tree):
+    for node in walk(module.tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             for found in module.resolve_import(node).values():
                 if found.module == name and found.name == word:
@@ -852,7 +853,7 @@ def _takes(module: Module | None, name: str, word: str) -> bool:
                 if (found.name is None and found.module == name) or (found.module, found.name) == (package, last):
                     aliases.update(alias.asname or alias.name for alias in node.names)
     dotted = f"{name}.{word}"
-    for node in ast.walk(module.tree):
+    for node in walk(module.tree):
         if isinstance(node, ast.Constant) and node.value == dotted:
             return True
         if isinstance(node, ast.Attribute) and node.attr == word and getattr(node.value, "id", None) in aliases:
@@ -868,12 +869,12 @@ def _mentioned_other_than_called(module: Module | None, method: str) -> bool:
         return True
     called = {
         id(node.func)
-        for node in ast.walk(module.tree)
+        for node in walk(module.tree)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and getattr(node.func.value, "id", "") == "self"
     }
-    for node in ast.walk(module.tree):
+    for node in walk(module.tree):
         if isinstance(node, ast.Attribute) and node.attr == method and id(node) not in called:
             return True
         if isinstance(node, ast.Constant) and node.value == method:

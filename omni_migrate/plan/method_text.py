@@ -8,6 +8,7 @@ import tokenize
 
 from omni_migrate.facts.flow import FunctionNode
 from omni_migrate.facts.modules import split_lines
+from omni_migrate.facts.syntax import walk
 
 
 def method_span(function: FunctionNode) -> tuple[int, int]:
@@ -98,4 +99,4 @@ def replace_lines(text: str, first: int, last: int, new: str, newline: str) -> s
 
 def find_class(tree: ast.Module, name: str) -> ast.ClassDef | None:
     """A class of a module by name."""
-    return next((node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == name), None)
+    return next((node for node in walk(tree) if isinstance(node, ast.ClassDef) and node.name == name), None)

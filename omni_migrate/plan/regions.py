@@ -14,6 +14,7 @@ from functools import cached_property
 from codemods.blocks import first_line
 from omni_migrate.facts.absence import Absence, does_nothing, ends_method, folds
 from omni_migrate.facts.flow import FunctionNode, MethodFlow, bound_names
+from omni_migrate.facts.syntax import below, children
 
 _MAX_GROWTH = 8  # statements between a probe and the use of its answer
 
@@ -45,7 +46,7 @@ class MethodView:
         self.receiver = function.args.args[0].arg if function.args.args else ""
         self._loads: dict[str, list[int]] = {}
         self._stores: dict[str, list[int]] = {}
-        for node in ast.walk(function):
+        for node in below(function):
             if isinstance(node, ast.Name):
                 where = self._loads if isinstance(node.ctx, ast.Load) else self._stores
                 where.setdefault(node.id, []).append(node.lineno)
@@ -54,6 +55,10 @@ class MethodView:
     def flow(self) -> MethodFlow:
         """Def-use of the method."""
         return MethodFlow(self.function)
+
+    @cached_property
+    def _parents(self) -> dict[int, ast.AST]:
+        return {id(child): node for node in (self.function, *below(self.function)) for child in children(node)}
 
     def regions(self, site: ast.AST, absence: Absence, own: Sequence[int] = ()) -> Iterator[Region]:
         """Candidates for what to move with a site, the best first; `own` are the lines of its adapter's sites."""
@@ -156,7 +161,7 @@ class MethodView:
 
     def _climb(self, site: ast.expr, absence: Absence) -> ast.expr:
         """The expression that asks the model one question, such as `hasattr(m, "x") and m.x`."""
-        parents = {id(child): node for node in ast.walk(self.function) for child in ast.iter_child_nodes(node)}
+        parents = self._parents
         node = site
         while True:
             parent = parents.get(id(node))

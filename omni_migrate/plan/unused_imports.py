@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 
 from omni_migrate.facts.modules import Module
+from omni_migrate.facts.syntax import walk
 from omni_migrate.plan.method_text import margin, replace_lines
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -50,7 +51,7 @@ def without_unused_imports(before: Module, after: Module, imported_elsewhere: Ca
 def _used(tree: ast.Module) -> set[str]:
     """Names a module uses: as names, and as what a string annotation or an entry of __all__ may mean."""
     used: set[str] = set()
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Name):
             if not isinstance(node.ctx, ast.Store):
                 used.add(node.id)
@@ -104,7 +105,7 @@ def _only_statement_of(tree: ast.Module, node: ast.stmt) -> ast.If | None:
 
 
 def _used_once(tree: ast.Module, block: ast.If) -> bool:
-    names = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == "TYPE_CHECKING"]
+    names = [n for n in walk(tree) if isinstance(n, ast.Name) and n.id == "TYPE_CHECKING"]
     return len(names) == 1 and any(name is block.test for name in names)
 
 

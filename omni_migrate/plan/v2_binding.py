@@ -14,6 +14,7 @@ from omni_migrate.facts.helpers import holds_model, probing_helpers
 from omni_migrate.facts.modules import Module, Modules
 from omni_migrate.facts.runners import find_runners
 from omni_migrate.facts.sites import model_aliases
+from omni_migrate.facts.syntax import children, walk
 from omni_migrate.knowledge import model_interface, read_toml, upstream_runners
 from omni_migrate.runners import in_tree_worker
 
@@ -140,7 +141,7 @@ class _Reader:
     @cached_property
     def _nodes(self) -> list[tuple[Module, ast.AST]]:
         kinds = (ast.Call, ast.FunctionDef, ast.Assign, ast.Attribute, ast.Constant)
-        return [(module, n) for module in self.worker for n in ast.walk(module.tree) if isinstance(n, kinds)]
+        return [(module, n) for module in self.worker for n in walk(module.tree) if isinstance(n, kinds)]
 
     @cached_property
     def _named(self) -> frozenset[str]:
@@ -177,7 +178,7 @@ class _Reader:
             return found.pop()
         for _, method in self._nodes:
             if isinstance(method, ast.FunctionDef) and method.name in self.names["talker_method"]:
-                written = [n for n in ast.walk(method) if isinstance(n, ast.Dict) and len(n.keys) == 1]
+                written = [n for n in walk(method) if isinstance(n, ast.Dict) and len(n.keys) == 1]
                 keys = {n.keys[0].value for n in written if isinstance(n.keys[0], ast.Constant)}
                 if len(keys) == 1:
                     return str(keys.pop())
@@ -198,7 +199,7 @@ class _Reader:
         tests: dict[str, str] = {}
         archs: set[str] = set()
         for module in self.worker:
-            for function in (n for n in ast.walk(module.tree) if isinstance(n, ast.FunctionDef)):
+            for function in (n for n in walk(module.tree) if isinstance(n, ast.FunctionDef)):
                 for call, conditions in _set_up(function, self.names["connector_setup"]):
                     known = [_asked(module, function, condition) for condition in conditions]
                     if not any(known):
@@ -220,7 +221,7 @@ class _Reader:
         helpers = self._helpers()
         for module in self.worker:
             held = self._held(module)
-            for call in (n for n in ast.walk(module.tree) if isinstance(n, ast.Call) and n.args):
+            for call in (n for n in walk(module.tree) if isinstance(n, ast.Call) and n.args):
                 named, owner = getattr(call.func, "id", getattr(call.func, "attr", "")), call.args[0]
                 of_model = getattr(owner, "id", getattr(owner, "attr", "")) == "model" or id(owner) in held
                 place = 1 if named in ("getattr", "hasattr") and of_model else helpers.get(named, len(call.args))
@@ -235,7 +236,7 @@ class _Reader:
         paths = self.modules.mentioning({f".{name}" for name in unported}, f"{self.package}/model_executor")
         for module in filter(None, map(self.modules.get, paths)):
             for owner in module.classes.values():
-                for node in (n for n in ast.walk(owner) if isinstance(n, (ast.Assign, ast.AnnAssign)) and n.value):
+                for node in (n for n in walk(owner) if isinstance(n, (ast.Assign, ast.AnnAssign)) and n.value):
                     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                     stored = [t.attr for t in targets if isinstance(t, ast.Attribute)]
                     found |= {(owner.name, name) for name in stored if name in unported and not _is_nothing(node.value)}
@@ -255,8 +256,8 @@ class _Reader:
     def _held(self, module: Module) -> set[int]:
         """The expressions of a module, by identity, that hold the model under another name."""
         held = set()
-        for function in (n for n in ast.walk(module.tree) if isinstance(n, ast.FunctionDef)):
-            nodes = list(ast.walk(function))
+        for function in (n for n in walk(module.tree) if isinstance(n, ast.FunctionDef)):
+            nodes = list(walk(function))
             names = [n for n in nodes if isinstance(n, (ast.Name, ast.Call))]
             for argument in function.args.args:  # an adapter is given the runner
                 aliases = model_aliases(function, argument.arg, nodes)
@@ -298,7 +299,7 @@ def _set_up(function: ast.FunctionDef, called: str) -> Iterator[tuple[ast.Call, 
         if isinstance(node, ast.If):
             pending += [(n, [*conditions, node.test]) for n in node.body] + [(n, conditions) for n in node.orelse]
         elif not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            pending += [(n, conditions) for n in ast.iter_child_nodes(node)]
+            pending += [(n, conditions) for n in children(node)]
 
 
 def _asked(module: Module, function: ast.FunctionDef, condition: ast.expr) -> tuple[dict[str, str], set[str]] | None:
@@ -334,7 +335,7 @@ def _asked(module: Module, function: ast.FunctionDef, condition: ast.expr) -> tu
 def _strings(module: Module, function: ast.FunctionDef, node: ast.expr) -> set[str]:
     """The strings of a collection that is written there, or assigned once to a name, in the function or the module."""
     if isinstance(node, ast.Name):
-        assigned = [n for n in (*ast.walk(function), *module.tree.body) if isinstance(n, (ast.Assign, ast.AnnAssign))]
+        assigned = [n for n in (*walk(function), *module.tree.body) if isinstance(n, (ast.Assign, ast.AnnAssign))]
         given = [
             n.value for n in assigned
             if any(getattr(t, "id", "") == node.id for t in (n.targets if isinstance(n, ast.Assign) else [n.target]))
@@ -532,7 +533,7 @@ def needed_names() -> frozenset[str]:
     for path, data in in_tree_worker().items():
         if path == "binding.py":
             continue
-        for node in ast.walk(ast.parse(data)):
+        for node in walk(ast.parse(data)):
             if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("worker.binding"):
                 found |= {alias.name for alias in node.names}
             elif isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "binding":

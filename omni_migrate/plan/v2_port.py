@@ -16,6 +16,7 @@ from omni_migrate.errors import InputError
 from omni_migrate.facts.flow import Refusal
 from omni_migrate.facts.modules import Module, Modules
 from omni_migrate.facts.runners import modules_alias, platform_of
+from omni_migrate.facts.syntax import walk
 from omni_migrate.knowledge import read_toml
 from omni_migrate.plan.phases import Phase, Plan
 from omni_migrate.plan.v2_binding import BindingError, binding_path, read_binding, write_binding
@@ -195,8 +196,8 @@ class V2Port:
         while pending:
             module, node = pending.pop(0)
             for method in (n for n in node.body if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))):
-                builds = any(_stores(n, "model_runner") for n in ast.walk(method))
-                for found in ast.walk(method):
+                builds = any(_stores(n, "model_runner") for n in walk(method))
+                for found in walk(method):
                     if _stores(found, "use_v2_model_runner") and not (len(seen) == 1 and builds):
                         yield f"{module.path}:{getattr(found, 'lineno', 0)} {node.name}.{method.name}"
             for base in node.bases:
@@ -244,9 +245,9 @@ def _stores(node: ast.AST, attribute: str) -> bool:
 
 def forces_v1(node: ast.ClassDef) -> int:
     """The line of a class's `if self.use_v2_model_runner:` that sets it to False; 0 if there is none."""
-    for found in ast.walk(node):
+    for found in walk(node):
         if isinstance(found, ast.If) and getattr(found.test, "attr", "") == "use_v2_model_runner":
-            for inner in ast.walk(found):
+            for inner in walk(found):
                 if isinstance(inner, ast.Assign) and getattr(inner.targets[0], "attr", "") == "use_v2_model_runner":
                     return found.lineno
     return 0
@@ -299,7 +300,7 @@ def _closure(roots: Sequence[str]) -> set[str]:
 
 def _imported(data: bytes) -> Iterator[str]:
     prefix = "vllm_omni.worker."
-    for node in ast.walk(ast.parse(data)):
+    for node in walk(ast.parse(data)):
         if isinstance(node, ast.ImportFrom) and node.module:
             for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names)):
                 if name.startswith(prefix):

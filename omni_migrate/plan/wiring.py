@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from omni_migrate.facts.modules import Module, Modules, module_name
 from omni_migrate.facts.runners import RunnerClass
+from omni_migrate.facts.syntax import walk
 from omni_migrate.plan.method_text import margin, replace_lines
 
 _ATTRIBUTE = "_adapter = AdapterOfRunner()\n"
@@ -80,9 +81,7 @@ def _hooks_below(modules: Modules, folder: str) -> set[str]:
 
 def dispatched_hooks(node: ast.ClassDef) -> set[str]:
     """The adapter methods that a class calls on its `_adapter`."""
-    return {
-        n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute) and getattr(n.value, "attr", None) == "_adapter"
-    }
+    return {n.attr for n in walk(node) if isinstance(n, ast.Attribute) and getattr(n.value, "attr", None) == "_adapter"}
 
 
 def _reaches(modules: Modules, module: Module, package: str, below: str) -> bool:
@@ -115,7 +114,7 @@ def attribute_taken(modules: Modules, runners: Sequence[RunnerClass]) -> Iterato
     for runner in runners:
         module = modules.get(runner.path)
         node = module.classes.get(runner.name) if module else None
-        for statement in ast.walk(node) if node is not None else ():
+        for statement in walk(node) if node is not None else ():
             if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 taken = statement.name == "_adapter"
             elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
@@ -131,7 +130,7 @@ def attribute_taken(modules: Modules, runners: Sequence[RunnerClass]) -> Iterato
 
 
 def _resolves(node: ast.ClassDef) -> bool:
-    return any(isinstance(n, ast.Attribute) and n.attr == "get_adapter" for n in ast.walk(node))
+    return any(isinstance(n, ast.Attribute) and n.attr == "get_adapter" for n in walk(node))
 
 
 def _load_calls(node: ast.ClassDef) -> list[ast.stmt]:
@@ -154,7 +153,7 @@ def _load_calls(node: ast.ClassDef) -> list[ast.stmt]:
 
 def _statement_lists(function: ast.FunctionDef) -> Iterator[list[ast.stmt]]:
     """The blocks of a function that have lines of their own: not the one of `if a: b`."""
-    for node in ast.walk(function):
+    for node in walk(function):
         for name in ("body", "orelse", "finalbody"):
             block = getattr(node, name, None)
             if isinstance(block, list) and block and isinstance(node, ast.stmt) and block[0].lineno > node.lineno:
@@ -162,7 +161,7 @@ def _statement_lists(function: ast.FunctionDef) -> Iterator[list[ast.stmt]]:
 
 
 def _through_super(statement: ast.stmt) -> bool:
-    return any(isinstance(n, ast.Call) and getattr(n.func, "id", "") == "super" for n in ast.walk(statement))
+    return any(isinstance(n, ast.Call) and getattr(n.func, "id", "") == "super" for n in walk(statement))
 
 
 def _after(text: str, statement: ast.stmt, line: str, module: Module) -> str:
