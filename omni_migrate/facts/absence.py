@@ -132,9 +132,19 @@ class _Evaluator:
         self.parameters, self.bound = frozenset(parameters), frozenset(bound)
         self.exact = bool(parameters)
         self.may_raise = False
+        self._values: dict[tuple[int, int], tuple[Env, Value]] = {}  # of the statement that is looked at
 
     def value(self, node: ast.expr, env: Env) -> Value:
         """The value of an expression under the absence; raises _UndecidedError where it would raise."""
+        if isinstance(node, (ast.Constant, ast.Name)):
+            return self._evaluated(node, env)
+        place = (id(node), id(env))
+        if place not in self._values:
+            # each of the ways that ask for a part's value would ask again for those of its parts
+            self._values[place] = (env, self._evaluated(node, env))
+        return self._values[place][1]
+
+    def _evaluated(self, node: ast.expr, env: Env) -> Value:
         if isinstance(node, ast.Constant):
             return Known(node.value)
         if isinstance(node, ast.Name):
@@ -328,7 +338,7 @@ class _Evaluator:
             last = self.value(operand, env)
             truth = self.truth(operand, env)
             if unknown:
-                _forget([operand], env)
+                self._forget([operand], env)
             if truth is stop and pure:
                 return _Unknown() if unknown else last
             if truth is None:
@@ -372,13 +382,22 @@ class _Evaluator:
         truth = self.truth(node.test, env)
         if truth is None:
             pure = self._pure_children(node, env)
-            _forget([node.body, node.orelse], env)
+            self._forget([node.body, node.orelse], env)
             return _Unknown(pure=pure)
         return self.value(node.body if truth else node.orelse, env)
 
     def _namedexpr(self, node: ast.NamedExpr, env: Env) -> Value:
         env[node.target.id] = self.value(node.value, env)
+        self._values.clear()
         return env[node.target.id]
+
+    def _forget(self, nodes: Sequence[ast.AST], env: Env) -> None:
+        """What code that may not run, or runs more than once, binds by `:=` is not known."""
+        for node in nodes:
+            for inner in walk(node):
+                if isinstance(inner, ast.NamedExpr):
+                    env[inner.target.id] = _Unknown()
+                    self._values.clear()
 
     def _lambda(self, node: ast.Lambda, env: Env) -> Value:
         return _Unknown(pure=self._pure_children(node.args, env))
@@ -389,9 +408,9 @@ class _Evaluator:
         if isinstance(first, Known):
             raise _UndecidedError("iterates over a constant")
         inner = {**env, **dict.fromkeys(targets, _Unknown())}
-        _forget([node], inner)
+        self._forget([node], inner)
         pure = self._pure_children(node, inner) and not (isinstance(first, _Unknown) and not first.pure)
-        _forget([node], env)
+        self._forget([node], env)
         return _Unknown(pure=pure)
 
     _setcomp = _generatorexp = _dictcomp = _listcomp
@@ -400,7 +419,7 @@ class _Evaluator:
         values = [self.value(node.left, env)]
         for comparator in node.comparators:
             values.append(self.value(comparator, env))
-        _forget(node.comparators[1:], env)
+        self._forget(node.comparators[1:], env)
         if len(node.ops) == 1:
             found = self._comparison(node, *values)
             if found is not None:
@@ -447,7 +466,7 @@ class _Evaluator:
             for operand in node.values:
                 truth = self.truth(operand, env)
                 if undecided:
-                    _forget([operand], env)
+                    self._forget([operand], env)
                 if truth is decisive:
                     return decisive
                 if truth is None:
@@ -468,6 +487,7 @@ class _Evaluator:
         """What is left of a block; raises _UndecidedError if more than constants is left."""
         left = Left()
         for statement in body:
+            self._values.clear()
             self._statement(statement, env, left)
             if left.returned:
                 break
@@ -613,14 +633,6 @@ class Left:
         self.changes = self.changes or other.changes
         if other.returned:
             self.returned, self.value, self.answer = True, other.value, other.answer
-
-
-def _forget(nodes: Sequence[ast.AST], env: Env) -> None:
-    """What code that may not run, or runs more than once, binds by `:=` is not known."""
-    for node in nodes:
-        for inner in walk(node):
-            if isinstance(inner, ast.NamedExpr):
-                env[inner.target.id] = _Unknown()
 
 
 def _join(env: Env, branches: Sequence[Env]) -> None:

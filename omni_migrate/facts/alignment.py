@@ -7,7 +7,6 @@ aligned recursively; a body that one side wrapped in a statement of its own is f
 from __future__ import annotations
 
 import ast
-import difflib
 import io
 import re
 import tokenize
@@ -18,6 +17,7 @@ from functools import lru_cache
 from typing import Literal
 
 from omni_migrate.facts.class_tree import ClassTree
+from omni_migrate.facts.common_runs import common_runs
 from omni_migrate.facts.flow import FunctionNode
 from omni_migrate.facts.modules import Module
 from omni_migrate.facts.syntax import walk
@@ -512,10 +512,9 @@ def code_lines(module: Module, node: FunctionNode | ast.ClassDef) -> set[int]:
 def _changed(ours: Module, theirs: Module, mine: Statement, other: Statement) -> tuple[Change, dict[int, Origin]]:
     """Which lines of an edited statement are upstream's."""
     a, b = _tokens(ours, mine), _tokens(theirs, other)
-    matcher = difflib.SequenceMatcher(None, [t for t, _ in a], [t for t, _ in b], autojunk=False)
     kept: set[int] = set()
     gone = set(range(len(b)))
-    for i, j, size in matcher.get_matching_blocks():
+    for i, j, size in common_runs([t for t, _ in a], [t for t, _ in b]):
         kept.update(range(i, i + size))
         gone.difference_update(range(j, j + size))
     by_line: dict[int, list[bool]] = {}

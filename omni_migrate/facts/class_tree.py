@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from omni_migrate.facts.flow import FunctionNode
 from omni_migrate.facts.modules import Module, Modules
@@ -31,6 +32,10 @@ class ClassNode:
 
     def methods(self) -> dict[str, FunctionNode]:
         """Methods by name; of several definitions the last one counts, as in Python."""
+        return self._methods
+
+    @cached_property
+    def _methods(self) -> dict[str, FunctionNode]:
         return {n.name: n for n in self.node.body if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))}
 
 

@@ -7,13 +7,13 @@ people wrote around entries stays where it is, and so do the titles that they ga
 from __future__ import annotations
 
 import codecs
-import difflib
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from omni_migrate.facts.common_runs import common_runs
 from omni_migrate.facts.omni_blocks import Block
 from omni_migrate.report.findings import Finding, Severity
 
@@ -407,8 +407,7 @@ class _Code:
         shared_words = (self.words & other.words).total()
         if shared_words < max(1, least * min(self.total, other.total)):
             return 0.0
-        matcher = difflib.SequenceMatcher(None, self.lines, other.lines, autojunk=False)
-        shared = sum(block.size for block in matcher.get_matching_blocks())
+        shared = sum(size for _, _, size in common_runs(self.lines, other.lines))
         sizes = len(self.lines), len(other.lines)
         return max(
             0.6 * shared / min(sizes) + 0.4 * 2 * shared / sum(sizes),

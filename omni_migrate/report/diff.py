@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 
+from omni_migrate.facts.common_runs import ORDINARY, common_runs
 from omni_migrate.report.findings import FileChange
 
 _NO_NEWLINE = b"\\ No newline at end of file\n"
@@ -34,11 +35,28 @@ def _file_diff(change: FileChange) -> Iterator[bytes]:
 
 
 def _hunks(before: list[str], after: list[str]) -> Iterator[bytes]:
-    for number, line in enumerate(difflib.unified_diff(before, after, n=3)):
-        if number < 2:
-            continue  # difflib's own two header lines: ours are quoted as git does it
-        data = line.encode("latin-1")
-        yield data if data.endswith(b"\n") else data + b"\n" + _NO_NEWLINE
+    matcher = difflib.SequenceMatcher(None, before, after)
+    if len(before) * len(after) > ORDINARY:
+        ends = difflib.Match(len(before), len(after), 0)
+        matcher.matching_blocks = [*(difflib.Match(*run) for run in common_runs(before, after)), ends]  # type: ignore[attr-defined]
+    for group in matcher.get_grouped_opcodes(3):
+        (_, first, _, first_after, _), (_, _, last, _, last_after) = group[0], group[-1]
+        yield f"@@ -{_range(first, last)} +{_range(first_after, last_after)} @@\n".encode()
+        for tag, old, old_end, new, new_end in group:
+            sides = [(" ", before[old:old_end])] if tag == "equal" else [("-", before[old:old_end])]
+            sides += [("+", after[new:new_end])] if tag != "equal" else []
+            yield from (_line(sign + line) for sign, lines in sides for line in lines)
+
+
+def _range(start: int, stop: int) -> str:
+    """Lines of a hunk as a patch names them: the first one and, unless it is one, how many."""
+    length = stop - start
+    return f"{start + 1}" if length == 1 else f"{start + bool(length)},{length}"
+
+
+def _line(text: str) -> bytes:
+    data = text.encode("latin-1")
+    return data if data.endswith(b"\n") else data + b"\n" + _NO_NEWLINE
 
 
 def _lines(data: bytes) -> list[str]:
