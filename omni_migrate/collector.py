@@ -10,10 +10,13 @@ from contextlib import contextmanager
 @contextmanager
 def no_collection() -> Iterator[None]:
     """Trees live until a run's end: looking for garbage among them costs a quarter of its time."""
+    from omni_migrate.facts.syntax import parse
+
     collecting = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        parse.cache_clear()
         if collecting:
             gc.enable()

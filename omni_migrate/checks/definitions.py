@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from omni_migrate.facts.syntax import children, parse, walk
+from omni_migrate.plan.workspace import decode
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class ClassFacts:
     instance: set[str] = field(default_factory=set)
     uses: list[tuple[str, int]] = field(default_factory=list)
     super_uses: list[tuple[str, int]] = field(default_factory=list)
+    augmented: set[int] = field(default_factory=set)
 
     @property
     def own(self) -> set[str]:
@@ -46,11 +49,16 @@ class ModuleFacts:
     renamed: dict[str, str] = field(default_factory=dict)
     classes: dict[str, ClassFacts] = field(default_factory=dict)
 
+    @cached_property
+    def augmented(self) -> set[int]:
+        """The targets of `x.y += z` in methods, by id(): they must be there already."""
+        return set().union(*(facts.augmented for facts in self.classes.values()))
+
 
 def module_facts(data: bytes) -> ModuleFacts | None:
     """Facts of a Python file; None if it does not parse."""
     try:
-        facts = ModuleFacts(parse(data))
+        facts = ModuleFacts(parse(decode(data).text))
     except (SyntaxError, ValueError):
         return None
     for node in _statements(facts.node.body):
@@ -111,12 +119,12 @@ def _add_method(facts: ClassFacts, method: ast.FunctionDef | ast.AsyncFunctionDe
         node = stack.pop()
         if isinstance(node, ast.ClassDef):
             continue
-        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute):
-            node.target.ctx = ast.Load()  # it must be there already
+        if isinstance(node, ast.AugAssign):
+            facts.augmented.add(id(node.target))
         stack.extend(children(node))
         if isinstance(node, ast.Attribute):
             if isinstance(node.value, ast.Name) and node.value.id == this:
-                if isinstance(node.ctx, ast.Store):
+                if isinstance(node.ctx, ast.Store) and id(node) not in facts.augmented:
                     facts.instance.add(node.attr)
                 else:
                     facts.uses.append((node.attr, node.lineno))

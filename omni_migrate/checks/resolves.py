@@ -306,7 +306,7 @@ def _uses_elsewhere(
             if target in lost_names and name in lost_names[target] and not new.module_path(path, wanted_import, name):
                 yield _finding(path, line, name, f"{name} is imported from {target}, which has it no more")
         instances = _instances(new, path, module)
-        for line, receiver, name in _attribute_uses(module.node, wanted):
+        for line, receiver, name in _attribute_uses(module, wanted):
             where = _receiver_module(new, path, module, receiver)
             if where in lost_names and name in lost_names[where]:
                 yield _finding(path, line, name, f"{receiver}.{name}: {where} has it no more")
@@ -350,7 +350,7 @@ def _receiver_module(new: _Index, path: str, module: ModuleFacts, receiver: str)
     return None
 
 
-def _attribute_uses(tree: ast.Module, wanted: set[str]) -> Iterator[tuple[int, str, str]]:
+def _attribute_uses(module: ModuleFacts, wanted: set[str]) -> Iterator[tuple[int, str, str]]:
     """(line, receiver as dotted text, name) of each look-up of a wanted name on anything but `self` and `cls`.
 
     `getattr(x, "name")` without a default and pytest's and mock's patching of `x, "name"` look the name up too. What
@@ -358,9 +358,9 @@ def _attribute_uses(tree: ast.Module, wanted: set[str]) -> Iterator[tuple[int, s
     """
     uses: list[tuple[int, str, str]] = []
     given: set[tuple[str, str]] = set()
-    for node in walk(tree):
+    for node in walk(module.node):
         if isinstance(node, ast.Attribute) and node.attr in wanted:
-            if isinstance(node.ctx, ast.Store):
+            if isinstance(node.ctx, ast.Store) and id(node) not in module.augmented:
                 given.add((dotted(node.value), node.attr))
             else:
                 uses.append((node.lineno, dotted(node.value), node.attr))
@@ -444,10 +444,10 @@ def _set_on(module: ModuleFacts | None, hosts: frozenset[str]) -> set[str]:
     """The attributes that the module's code sets on an object that it knows as one of `hosts`."""
     if module is None:
         return set()
-    names = set()
+    names: set[str] = set()
     for node in walk(module.node):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and dotted(node.value) in hosts:
-            names.add(node.attr)
+            names.update({node.attr} if id(node) not in module.augmented else ())
         elif isinstance(node, ast.Call) and dotted(node.func) == "setattr" and len(node.args) == 3:
             owner, name = node.args[:2]
             if dotted(owner) in hosts and isinstance(name, ast.Constant):

@@ -144,6 +144,7 @@ class Modules:
         self._skip = tuple(skip)
         self.unreadable: dict[str, str] = {}
         self._parsed: dict[str, tuple[bytes, Module]] = {}
+        self._mentions: dict[str, dict[str, tuple[bytes, bool]]] = {}  # word -> file -> whether its bytes have it
 
     def get(self, path: str) -> Module | None:
         """The module, parsed again only if its bytes changed; None if it cannot be read or parsed."""
@@ -198,10 +199,15 @@ class Modules:
 
     def mentioning(self, words: set[str], below: str) -> list[str]:
         """Files whose bytes have one of the words: cheaper than parsing by a factor of a hundred."""
-        needles = [word.encode() for word in words]
+        needles = [(word.encode(), self._mentions.setdefault(word, {})) for word in words]
         found = []
         for path in self.searched(below):
             data = self.data(path)
-            if any(needle in data for needle in needles):
-                found.append(path)
+            for needle, known in needles:
+                before = known.get(path)
+                if before is None or before[0] is not data:
+                    before = known[path] = (data, needle in data)
+                if before[1]:
+                    found.append(path)
+                    break
         return found

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from omni_migrate.facts.absence import Absence
 from omni_migrate.facts.flow import FunctionNode, argument_names, bound_names
@@ -53,15 +53,6 @@ class Site:
         return "it tests a part of a class's name, which classes of several adapters may have"
 
 
-@dataclass(frozen=True)
-class MethodSites:
-    """A method of a runner class with its sites, each with its node in the module's tree."""
-
-    runner: RunnerClass
-    function: FunctionNode
-    sites: tuple[tuple[Site, ast.AST], ...]
-
-
 class Claims:
     """Who claims a capability, a class name, an attribute, a method or a metadata key."""
 
@@ -75,6 +66,7 @@ class Claims:
         self.state = {name: spec.name for spec in specs for name in spec.state}
         self.methods = {name: spec.name for spec in specs for name in spec.methods}
         self.metadata = {name: spec.name for spec in specs for name in spec.metadata}
+        self.sites_of_text: dict[tuple[str, str, str], tuple[Site, ...]] = {}  # lines from the method's first on
 
     def words(self, specs: Iterable[AdapterSpec], helpers: Iterable[str] = ()) -> re.Pattern[str]:
         """What the text of a method must have one of, if a site of these adapters is in it."""
@@ -105,21 +97,28 @@ def methods_of(node: ast.ClassDef) -> Iterator[FunctionNode]:
             pending = [*statement.body, *statement.orelse, *pending]
 
 
-def find_sites(
-    module: Module, runner: RunnerClass, claims: Claims, helpers: Mapping[str, Helper]
-) -> tuple[MethodSites, ...]:
-    """The model-specific sites of one runner class, method by method; methods without a site are left out."""
-    found = []
+def find_sites(module: Module, runner: RunnerClass, claims: Claims, helpers: Mapping[str, Helper]) -> tuple[Site, ...]:
+    """The model-specific sites of one runner class, method by method."""
+    found: list[Site] = []
     node = module.classes.get(runner.name)
-    every = _ANY_SITE.pattern + "|" + claims.words(claims.specs.values(), helpers).pattern
+    every = re.compile(_ANY_SITE.pattern + "|" + claims.words(claims.specs.values(), helpers).pattern)
     for function in methods_of(node) if node is not None else ():
-        text = "".join(module.lines[function.lineno - 1 : function.end_lineno])
-        if not re.search(every, text):
-            continue
-        sites = sites_of_method(function, runner, claims, helpers)
-        if sites:
-            found.append(MethodSites(runner, function, sites))
+        if every.search("".join(module.lines[function.lineno - 1 : function.end_lineno])):
+            found += sites_in(module, function, runner, claims, helpers)
     return tuple(found)
+
+
+def sites_in(
+    module: Module, function: FunctionNode, runner: RunnerClass, claims: Claims, helpers: Mapping[str, Helper]
+) -> tuple[Site, ...]:
+    """The sites of one method of a module, looked for once for each text that it has in the course of a plan."""
+    first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
+    text = "".join(module.lines[first - 1 : function.end_lineno])
+    key = (runner.path, runner.name, text)
+    if key not in claims.sites_of_text:
+        sites = sites_of_method(function, runner, claims, helpers)
+        claims.sites_of_text[key] = tuple(replace(site, line=site.line - first) for site, _ in sites)
+    return tuple(replace(site, line=site.line + first) for site in claims.sites_of_text[key])
 
 
 def sites_of_method(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 # Fields that never hold a node, or only one that is left out.
 _NO_NODES = {
@@ -66,8 +67,11 @@ def below(root: ast.AST) -> list[ast.AST]:
     return known
 
 
+@lru_cache(maxsize=2048)
 def parse(source: str | bytes) -> ast.Module:
     """`ast.parse`, for trees that are not so deep that a recursive analysis fails on them.
+
+    Of one text it is always the same tree, until a run's end: it is not to be changed.
 
     Raises SyntaxError for those too, and for what is too much for Python's own parser; ValueError for null bytes.
     """

@@ -49,6 +49,7 @@ class AdapterPackage:
         self.touched: dict[str, bytes | None] = {}  # path -> what it was when it was last laid out
         self._laid_out: dict[str, bytes] = {}
         self._hooks: dict[str, tuple[Module, tuple[Hook, ...]]] = {}
+        self._on_disk: list[str] | None = None
 
     @property
     def exists(self) -> bool:
@@ -99,7 +100,7 @@ class AdapterPackage:
     def hooks(self) -> dict[str, Hook]:
         """Every adapter method by name, of the shared package and of the platforms'."""
         found: dict[str, Hook] = {}
-        for path in self.workspace.python_files((self.module.split(".")[0],)):
+        for path in self._candidates():
             if self.owns(path) and posixpath.basename(path) not in ("__init__.py", "registry.py", "base.py"):
                 module = self.readable(path)
                 known = self._hooks.get(path)
@@ -116,6 +117,14 @@ class AdapterPackage:
         for path in {hook.path for hook in self.hooks().values()}:
             names |= _attributes(self.readable(path))
         return names
+
+    def _candidates(self) -> list[str]:
+        """Files of the package in folders called adapters: those on disk are looked for once."""
+        package = self.module.split(".")[0]
+        if self._on_disk is None:
+            self._on_disk = [path for path in self.workspace.python_files((package,)) if "/adapters/" in path]
+        edited = (path for path in self.workspace.snapshot() if path.startswith(f"{package}/") and path.endswith(".py"))
+        return sorted({*self._on_disk, *edited})
 
     def folder_of(self, platform_module: str) -> str:
         """The adapter folder for the code of a platform's runner: beside that runner."""

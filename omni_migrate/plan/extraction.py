@@ -33,6 +33,7 @@ from omni_migrate.facts.sites import (
     find_sites,
     methods_of,
     model_aliases,
+    sites_in,
     sites_of_method,
 )
 from omni_migrate.facts.syntax import walk
@@ -150,8 +151,7 @@ class Extractor:
         for runner in self.runners:
             module = self.modules.get(runner.path)
             if module is not None:
-                for method in find_sites(module, runner, self.claims, helpers):
-                    found.extend(site for site, _ in method.sites)
+                found += find_sites(module, runner, self.claims, helpers)
         return found
 
     def phase(self, number: int) -> None:
@@ -247,7 +247,8 @@ class Extractor:
             known = self._dispatched_by.get(runner)
             if known is None or known[0] is not module:
                 node = module.classes.get(runner.name)
-                known = self._dispatched_by[runner] = (module, dispatched_hooks(node) if node is not None else set())
+                hooks = dispatched_hooks(node, module) if node is not None else set()
+                known = self._dispatched_by[runner] = (module, hooks)
             called |= known[1]
         return called
 
@@ -280,8 +281,7 @@ class Extractor:
             first, last = method_span(function)
             if not words.search("".join(original.lines[first - 1 : last])):
                 continue
-            sites = sites_of_method(function, runner, self.claims, helpers)
-            if any(site.adapter in names for site, _ in sites):
+            if any(site.adapter in names for site in sites_in(module, function, runner, self.claims, helpers)):
                 method = _Method(self, runner, original, function, specs, functions, helpers, number)
                 text = method.extract()
                 if text is not None:
@@ -316,10 +316,10 @@ class Extractor:
         """Whether another file of the tree takes a name from this module: then its import stays."""
         name = module_name(path)
         last = name.rsplit(".", 1)[1]
-        users = [other for other in self.modules.mentioning({last}, "") if other != path]
 
         def used(word: str) -> bool:
             needle = word.encode()
+            users = [other for other in self.modules.mentioning({last}, "") if other != path]
             return any(
                 needle in self.workspace.read(other) and _takes(self.modules.get(other), name, word) for other in users
             )
@@ -402,7 +402,7 @@ class Extractor:
             for function in methods_of(node) if called_by_name else ():
                 lines = "".join(module.lines[function.lineno - 1 : function.end_lineno])
                 if any(f".{method}(" in lines for method in called_by_name):
-                    self._explain_calls_by_name(function, runner)
+                    self._explain_calls_by_name(module, function, runner)
             if not targets:
                 continue
             for function in methods_of(node):
@@ -438,8 +438,8 @@ class Extractor:
             self._replaced_methods[method] = any(put.search(self.workspace.read(path)) for path in paths)
         return self._replaced_methods[method]
 
-    def _explain_calls_by_name(self, function: FunctionNode, runner: RunnerClass) -> None:
-        for site, _ in sites_of_method(function, runner, self.claims, self._helpers[1]):
+    def _explain_calls_by_name(self, module: Module, function: FunctionNode, runner: RunnerClass) -> None:
+        for site in sites_in(module, function, runner, self.claims, self._helpers[1]):
             if site.rule == "model-method" and site.subject != function.name and self._replaced(site.subject):
                 self.result.left[site] = "a file of this tree replaces the method, so it is called by its name"
 

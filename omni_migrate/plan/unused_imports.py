@@ -20,7 +20,8 @@ def without_unused_imports(before: Module, after: Module, imported_elsewhere: Ca
     An import in a try block and one that binds several names by `import a.b` stay; one that another module takes from
     here stays as a re-export, `from a import b as b`.
     """
-    used_before, used_after = _used(before.tree), _used(after.tree)
+    known: dict[str, set[str]] = {}
+    used_before, used_after = _used(before, known), _used(after, known)
     text = after.text
     newline = after.file.newline
     for node in sorted(_removable(after.tree), key=lambda n: -n.lineno):
@@ -48,10 +49,41 @@ def without_unused_imports(before: Module, after: Module, imported_elsewhere: Ca
     return text
 
 
-def _used(tree: ast.Module) -> set[str]:
-    """Names a module uses: as names, and as what a string annotation or an entry of __all__ may mean."""
+def _used(module: Module, known: dict[str, set[str]]) -> set[str]:
+    """Names a module uses: as names, and as what a string annotation or an entry of __all__ may mean.
+
+    `known` has those of whole lines that were looked at, before or after the change.
+    """
     used: set[str] = set()
-    for node in walk(tree):
+    for statement in module.tree.body:
+        parts = [statement]
+        if isinstance(statement, ast.ClassDef):  # method by method: most of them stay as they are
+            parts = [ast.ClassDef("", statement.bases, statement.keywords, [], statement.decorator_list)]
+            parts += statement.body
+        for part in parts:
+            lines = _lines_of(part)
+            text = "".join(module.lines[lines[0] - 1 : lines[1]]) if lines is not None else ""
+            if not text or ";" in text:
+                used |= _used_in(part)
+                continue
+            if text not in known:
+                known[text] = _used_in(part)
+            used |= known[text]
+    return used
+
+
+def _lines_of(statement: ast.stmt) -> tuple[int, int] | None:
+    """The lines of a statement with its decorators; None for one that was made here."""
+    if not hasattr(statement, "lineno"):
+        return None
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    first = min([statement.lineno, *(decorator.lineno for decorator in decorators)])
+    return first, statement.end_lineno or first
+
+
+def _used_in(statement: ast.stmt) -> set[str]:
+    used: set[str] = set()
+    for node in walk(statement):
         if isinstance(node, ast.Name):
             if not isinstance(node.ctx, ast.Store):
                 used.add(node.id)

@@ -31,7 +31,7 @@ def wire(
         f"{module_name(other.path)}.{other.name}" for other in runners if other is not runner and other.role == "runner"
     }
     is_root = not any(base in known for base in runner.bases)
-    loads = _load_calls(node) if runner.role == "runner" and not _resolves(node) else []
+    loads = _load_calls(node) if runner.role == "runner" and not _resolves(node, module) else []
     if loading:
         loads = [load for load in loads if runner.platform and (is_root or not _through_super(load))]
     elif not is_root:
@@ -59,7 +59,7 @@ def import_platform_adapters(modules: Modules, runners: Sequence[RunnerClass], p
     for runner in runners:
         module = modules.get(runner.path)
         node = module.classes.get(runner.name) if module else None
-        if module is None or node is None or not hooks & dispatched_hooks(node):
+        if module is None or node is None or not hooks & dispatched_hooks(node, module):
             continue
         if _reaches(modules, module, platform, posixpath.dirname(posixpath.dirname(folder))):
             continue
@@ -79,9 +79,19 @@ def _hooks_below(modules: Modules, folder: str) -> set[str]:
     return {method.name for node in classes for method in node.body if isinstance(method, ast.FunctionDef)}
 
 
-def dispatched_hooks(node: ast.ClassDef) -> set[str]:
-    """The adapter methods that a class calls on its `_adapter`."""
-    return {n.attr for n in walk(node) if isinstance(n, ast.Attribute) and getattr(n.value, "attr", None) == "_adapter"}
+def dispatched_hooks(node: ast.ClassDef, module: Module) -> set[str]:
+    """The adapter methods that a class of a module calls on its `_adapter`."""
+    return {
+        n.attr
+        for statement in node.body
+        if _mentions(module, statement, "_adapter")
+        for n in walk(statement)
+        if isinstance(n, ast.Attribute) and getattr(n.value, "attr", None) == "_adapter"
+    }
+
+
+def _mentions(module: Module, statement: ast.stmt, word: str) -> bool:
+    return any(word in line for line in module.lines[statement.lineno - 1 : statement.end_lineno])
 
 
 def _reaches(modules: Modules, module: Module, package: str, below: str) -> bool:
@@ -129,8 +139,13 @@ def attribute_taken(modules: Modules, runners: Sequence[RunnerClass]) -> Iterato
                 yield f"{runner.path}:{statement.lineno}"
 
 
-def _resolves(node: ast.ClassDef) -> bool:
-    return any(isinstance(n, ast.Attribute) and n.attr == "get_adapter" for n in walk(node))
+def _resolves(node: ast.ClassDef, module: Module) -> bool:
+    return any(
+        isinstance(n, ast.Attribute) and n.attr == "get_adapter"
+        for statement in node.body
+        if _mentions(module, statement, "get_adapter")
+        for n in walk(statement)
+    )
 
 
 def _load_calls(node: ast.ClassDef) -> list[ast.stmt]:
