@@ -132,7 +132,9 @@ class _Evaluator:
         self.parameters, self.bound = frozenset(parameters), frozenset(bound)
         self.exact = bool(parameters)
         self.may_raise = False
-        self._values: dict[tuple[int, int], tuple[Env, Value]] = {}  # of the statement that is looked at
+        # of the statement that is looked at, by the node and what is known there
+        self._values: dict[tuple[int, int], tuple[Env, Value]] = {}
+        self._truths: dict[tuple[int, int], tuple[Env, bool | None]] = {}
 
     def value(self, node: ast.expr, env: Env) -> Value:
         """The value of an expression under the absence; raises _UndecidedError where it would raise."""
@@ -388,8 +390,13 @@ class _Evaluator:
 
     def _namedexpr(self, node: ast.NamedExpr, env: Env) -> Value:
         env[node.target.id] = self.value(node.value, env)
-        self._values.clear()
+        self._changed()
         return env[node.target.id]
+
+    def _changed(self) -> None:
+        """What was found out may not hold any more."""
+        self._values.clear()
+        self._truths.clear()
 
     def _forget(self, nodes: Sequence[ast.AST], env: Env) -> None:
         """What code that may not run, or runs more than once, binds by `:=` is not known."""
@@ -397,7 +404,7 @@ class _Evaluator:
             for inner in walk(node):
                 if isinstance(inner, ast.NamedExpr):
                     env[inner.target.id] = _Unknown()
-                    self._values.clear()
+                    self._changed()
 
     def _lambda(self, node: ast.Lambda, env: Env) -> Value:
         return _Unknown(pure=self._pure_children(node.args, env))
@@ -460,6 +467,12 @@ class _Evaluator:
 
     def truth(self, node: ast.expr, env: Env) -> bool | None:
         """Whether an expression is true; None if undecided. `a and absent` is false whatever a is."""
+        place = (id(node), id(env))
+        if place not in self._truths:
+            self._truths[place] = (env, self._decided(node, env))
+        return self._truths[place][1]
+
+    def _decided(self, node: ast.expr, env: Env) -> bool | None:
         if isinstance(node, ast.BoolOp):
             decisive = isinstance(node.op, ast.Or)
             undecided = False
@@ -487,7 +500,7 @@ class _Evaluator:
         """What is left of a block; raises _UndecidedError if more than constants is left."""
         left = Left()
         for statement in body:
-            self._values.clear()
+            self._changed()
             self._statement(statement, env, left)
             if left.returned:
                 break
