@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from omni_migrate.facts.linearization import bases_first, c3
 from omni_migrate.facts.syntax import children, parse, walk
 from omni_migrate.plan.workspace import Workspace
 from omni_migrate.progress import Progress, SilentProgress
@@ -379,6 +380,7 @@ class _Tree:
         self.folders: set[str] = set()  # modules that hold others, with or without an __init__.py
         self.parsed: dict[str, _Parsed | None] = {}
         self.orders: dict[_Class, list[_Class | str]] = {}
+        self.direct_bases: dict[_Class, list[_Class | str]] = {}
         self.looking_up: set[tuple[_Scope, str]] = set()
 
     def census(self, class_names: frozenset[str], progress: Progress) -> Census:
@@ -551,16 +553,27 @@ class _Tree:
     def order(self, found: _Class) -> list[_Class | str]:
         """The class and its bases in method resolution order; bases outside the tree are full names."""
         if found not in self.orders:
-            self.orders[found] = [found]  # what a base that, wrongly, extends this class sees
+            for each in bases_first(found, self.orders, self.bases_in_tree, []):
+                bases = self.bases(each)
+                linear = [self.orders.get(base) if isinstance(base, _Class) else None for base in bases]
+                orders = [order or [base] for order, base in zip(linear, bases, strict=True)]
+                self.orders[each] = list(dict.fromkeys([each, *c3([*orders, bases])]))
+        return self.orders[found]
+
+    def bases_in_tree(self, found: _Class) -> list[_Class]:
+        return [base for base in self.bases(found) if isinstance(base, _Class)]
+
+    def bases(self, found: _Class) -> list[_Class | str]:
+        """The direct bases, looked up once."""
+        if found not in self.direct_bases:
             bases: list[_Class | str] = []
             for expression in found.base_expressions:
                 for entity in self.resolve(expression, found.outer):
                     base = entity.dotted if isinstance(entity, _ModuleName) else entity
                     if base not in (found, "object", *bases):
                         bases.append(base)
-            linear = [self.order(base) if isinstance(base, _Class) else list[_Class | str]([base]) for base in bases]
-            self.orders[found] = list(dict.fromkeys([found, *_merge([*linear, bases])]))
-        return self.orders[found]
+            self.direct_bases[found] = bases
+        return self.direct_bases[found]
 
     def entities(self, dotted: str) -> list[_Entity]:
         """What `package.module:Class` or `package.module.Class` stands for."""
@@ -646,18 +659,6 @@ def _in_effect(order: list[_Class], capability: str) -> Iterator[Definition]:
             yield from (item for index, (item, certain) in enumerate(own) if index >= last or not certain)
             if last >= 0:
                 return
-
-
-def _merge(sequences: list[list[_Class | str]]) -> list[_Class | str]:
-    """C3 linearization; where there is none, which Python would refuse, the first sequence goes first."""
-    merged: list[_Class | str] = []
-    waiting = [list(sequence) for sequence in sequences if sequence]
-    while waiting:
-        heads = [sequence[0] for sequence in waiting]
-        head = next((head for head in heads if not any(head in sequence[1:] for sequence in waiting)), heads[0])
-        merged.append(head)
-        waiting = [rest for sequence in waiting if (rest := [item for item in sequence if item != head])]
-    return merged
 
 
 def _stems(words: Collection[bytes]) -> list[bytes]:

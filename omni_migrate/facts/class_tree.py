@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from omni_migrate.facts.flow import FunctionNode
+from omni_migrate.facts.linearization import bases_first, c3
 from omni_migrate.facts.modules import Module, Modules
 
 _HOPS = 4
@@ -86,14 +87,19 @@ class ClassTree:
     def order(self, name: str) -> tuple[ClassNode, ...]:
         """The class and its bases in Python's method resolution order, without those that no tree has."""
         if name not in self._orders:
-            self._orders[name] = ()  # a class that extends itself has no order
-            found = self.find(name)
-            if found is not None:
-                bases = [q for b in found.node.bases if (q := found.module.qualify(b)) and self.find(q)]
-                lists = [list(self.order(base)) for base in bases]
-                direct = [order[0] for order in lists if order]
-                self._orders[name] = (found, *_merge([*lists, direct]))
+            for cls in bases_first(name, self._orders, self._bases, ()):  # a class that extends itself has no order
+                found = self.find(cls)
+                if found is not None:
+                    orders = [self._orders[base] for base in self._bases(cls)]
+                    direct = [order[0] for order in orders if order]
+                    self._orders[cls] = (found, *c3([*orders, direct]))
         return self._orders[name]
+
+    def _bases(self, name: str) -> list[str]:
+        found = self.find(name)
+        if found is None:
+            return []
+        return [q for b in found.node.bases if (q := found.module.qualify(b)) and self.find(q)]
 
     def definitions(self, name: str, method: str) -> Iterator[tuple[ClassNode, FunctionNode]]:
         """Every definition of a method, in the order in which super() would reach them."""
@@ -101,15 +107,3 @@ class ClassTree:
             found = cls.methods().get(method)
             if found is not None:
                 yield cls, found
-
-
-def _merge(lists: Sequence[list[ClassNode]]) -> list[ClassNode]:
-    """C3; where no order is consistent the first candidate is taken, so that an analysis can go on."""
-    merged: list[ClassNode] = []
-    rest = [order for order in map(list, lists) if order]
-    while rest:
-        heads = (order[0] for order in rest)
-        good = next((h for h in heads if not any(h in order[1:] for order in rest)), rest[0][0])
-        merged.append(good)
-        rest = [kept for order in rest if (kept := [c for c in order if c is not good])]
-    return merged

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeVar
 
 from codemods.blocks import parse_method
 from codemods.extract_expression import extract_expression, span_of
@@ -60,6 +61,7 @@ from omni_migrate.plan.unused_imports import without_unused_imports
 from omni_migrate.plan.wiring import dispatched_hooks, import_platform_adapters, wire
 from omni_migrate.plan.workspace import decode
 
+Moved = TypeVar("Moved")
 PLATFORM_PHASE = 7
 PHASES = {
     1: "Define the adapter protocol and registry",
@@ -686,7 +688,7 @@ class _Method:
         name = view.function.name
         wanted = spec.methods.get(name) or spec.hooks.get(name) or name.strip("_")
         unnamed = _placeholder(wanted, self.source)
-        moved = move_method(self.source, unnamed, base_indent=self.column)
+        moved = _unless_too_deep(lambda: move_method(self.source, unnamed, base_indent=self.column))
         if isinstance(moved, Refusal):
             reasons.append(f"its method cannot be moved whole: {moved.reason}")
             return False
@@ -713,7 +715,8 @@ class _Method:
     ) -> bool:
         wanted = self._wanted_name(spec, site, region)
         unnamed = _placeholder(wanted, self.source)
-        moved = move_block(self.source, region.first, region.last, unnamed, base_indent=self.column, flow=view.flow)
+        place = (self.source, region.first, region.last, unnamed)
+        moved = _unless_too_deep(lambda: move_block(*place, base_indent=self.column, flow=view.flow))
         if isinstance(moved, Refusal):
             reasons.append(moved.reason)
             return False
@@ -734,7 +737,8 @@ class _Method:
     ) -> bool:
         wanted = f"is_{spec.name}" if site.rule == "model-class-test" else site.subject.strip("_")
         unnamed = _placeholder(wanted, self.source)
-        moved = extract_expression(self.source, span_of(region.node), unnamed, flow=view.flow)
+        span = span_of(region.node)
+        moved = _unless_too_deep(lambda: extract_expression(self.source, span, unnamed, flow=view.flow))
         if isinstance(moved, Refusal):
             reasons.append(moved.reason)
             return False
@@ -800,6 +804,14 @@ class _Method:
 
     def _record(self, spec: AdapterSpec, hook: str, site: Site, kind: str, delegate: bool) -> None:
         self.extractor.result.moves.append(Move(self.phase, self._in_file(site), spec.class_name, hook, kind, delegate))
+
+
+def _unless_too_deep(move: Callable[[], Moved | Refusal]) -> Moved | Refusal:
+    """What a codemod makes, or its refusal: libcst nests what Python's own tree has side by side (`a and b and c`)."""
+    try:
+        return move()
+    except RecursionError:
+        return Refusal("it is nested too deep to be moved", 1)
 
 
 def _placeholder(wanted: str, source: str) -> str:

@@ -136,3 +136,11 @@ def test_a_second_extractor_moves_nothing(tree):
     for number in (1, 3):
         again.phase(number)
     assert again.result.moves == [] and text(ROOT) == before
+
+
+def test_code_that_libcst_nests_too_deep_stays_with_the_reason(tree):
+    text = " ".join(["'a'"] * 1_500)  # one constant to Python
+    runner = RUNNER.replace("self.model.talks(a), b)", f"self.model.talks(a), {text})")
+    extractor, read = extracted(tree, {ROOT: runner})
+    assert any("it is nested too deep to be moved" in reason for reason in extractor.result.left.values())
+    assert text in read(ROOT)
