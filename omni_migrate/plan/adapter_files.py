@@ -404,7 +404,7 @@ def _with_method(module: Module, class_name: str, source: str) -> str:
 
 def _only_class(module: Module, name: str) -> ast.ClassDef:
     """Raises InputError if a module doesn't have exactly one class of a name."""
-    found = [node for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef) and node.name == name]
+    found = [node for node in walk(module.tree) if isinstance(node, ast.ClassDef) and node.name == name]
     if len(found) != 1:
         many = f"has {len(found)} classes {name}, at lines {', '.join(str(node.lineno) for node in found)}"
         lacks = f"has no class {name}" if not found else many
