@@ -61,7 +61,7 @@ def _twin(pair: Pair, bodies: Mapping[str, Sequence[_Body]], marked: Mapping[str
             break
     else:
         return None
-    if sum(1 for statement in code for _ in walk(statement)) < _NODES:
+    if sum(1 for statement in code for _ in ast.walk(statement)) < _NODES:  # contexts and operators counted
         return None
     wanted = [ast.dump(statement) for statement in code]
     for path, others in bodies.items():

@@ -549,11 +549,12 @@ def test_the_written_reason_names_what_v2_does_not_do(tree, monkeypatch, config,
 
 def verified(root) -> None:
     """Plans the port of a tree and holds it to the command's checks."""
+    from omni_migrate.config import Config
     from omni_migrate.port_v2 import _Found
     from omni_migrate.request import PortRequest
     from omni_migrate.sources import resolve
 
-    found = _Found(PortRequest(source=str(root), cwd=root), resolve(str(root), cwd=root))
+    found = _Found(PortRequest(source=str(root), cwd=root), resolve(str(root), cwd=root), Config())
     own = V2Port(found.modules, "vllm_omni")
     found.verify(found.plan(own), own)
 
