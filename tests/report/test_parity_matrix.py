@@ -44,8 +44,8 @@ def test_a_feature_of_both_names_where_each_has_it(tree):
     (place,) = feature.v2.evidence
     path, _, rest = place.partition(":")
     line, _, symbol = rest.partition(" ")
-    assert (path, symbol) == ("vllm_omni/worker/hooks.py", "OmniHooks.prepare_prefill_embeds")
-    assert b"def prepare_prefill_embeds" in in_tree_worker()["hooks.py"].splitlines()[int(line) - 1]
+    assert (path, symbol) == ("vllm_omni/worker/step_inputs.py", "StepInputs.prepare_prefill_embeds")
+    assert b"def prepare_prefill_embeds" in in_tree_worker()["step_inputs.py"].splitlines()[int(line) - 1]
 
 
 def test_without_a_port_what_v1_has_is_missing(tree):
