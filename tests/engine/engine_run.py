@@ -384,7 +384,7 @@ def deployed(scenario: Scenario) -> Iterator[None]:
 
 
 def recover(llm: Any, scenario: Scenario) -> dict[str, list[int]]:
-    """After a hook has failed: abort everything, then run the same requests without the fault."""
+    """After a model method has failed: abort everything, then run the same requests without the fault."""
     import engine_models
 
     engine_models.FAULT[:] = []

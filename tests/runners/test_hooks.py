@@ -118,13 +118,13 @@ def test_what_a_draft_was_fed_is_not_fed_again_after_a_preemption(make_hooks):
 def test_what_would_go_wrong_in_silence_is_refused_by_name(make_hooks):
     with pytest.raises(ValueError, match="Talker has a talker MTP, whose feedback cannot cross pipeline ranks"):
         make_hooks(Talker(), parallel_config=SimpleNamespace(pipeline_parallel_size=2))
-    with pytest.raises(ValueError, match="Talker has hooks or outputs per token, which V2 does not support"):
+    with pytest.raises(ValueError, match="Talker has preprocess or outputs per token, which V2 does not support"):
         make_hooks(Talker(), speculative_config=object(), v2=True)
     make_hooks(Talker(), speculative_config=object())
     make_hooks(Quiet(), speculative_config=object(), v2=True, parallel_config=SimpleNamespace(pipeline_parallel_size=2))
 
 
-def test_stale_phase_keys_of_a_payload_do_not_reach_a_hook(make_hooks):
+def test_stale_phase_keys_of_a_payload_do_not_reach_the_model(make_hooks):
     hooks = make_hooks(Talker())
     stale = {"_omni_is_prefill": False, "_omni_prompt_len": 0, "_omni_num_computed_tokens": 77}
     step(hooks, [("a", 4, 0, 5)], new=[new_request("a", 5, stale)])
@@ -132,7 +132,7 @@ def test_stale_phase_keys_of_a_payload_do_not_reach_a_hook(make_hooks):
     assert (call["_omni_is_prefill"], call["_omni_prompt_len"], call["_omni_num_computed_tokens"]) == (True, 5, 0)
 
 
-def test_a_one_token_replay_past_the_prompt_reaches_no_hook(make_hooks):
+def test_a_one_token_replay_past_the_prompt_reaches_no_model_method(make_hooks):
     hooks = make_hooks(Talker())
     prefill(hooks, "a")
     fed = [step(hooks, [("a", 1, 4 + i, 4)], ids=[50 + i]).fed for i in range(3)]
@@ -299,7 +299,7 @@ def test_a_request_whose_tokens_are_all_replayed_puts_nothing_out_again(make_hoo
     assert hooks.get_model_runner_output("base", done.hidden)["multimodal_outputs"] == [{}]
 
 
-def test_a_model_without_hooks_costs_nothing_and_gets_vllms_own_output(make_hooks):
+def test_a_model_without_methods_costs_nothing_and_gets_vllms_own_output(make_hooks):
     model = Quiet()
     hooks = make_hooks(model)
     assert not hooks.needs_rows and "forward" not in vars(model)
@@ -393,7 +393,7 @@ class BadPost(Talker):
         (BadPost, False, "BadPost.postprocess failed for a: KeyError: 'lost'"),
     ],
 )
-def test_what_a_hook_does_wrong_names_the_model_the_hook_and_the_request(make_hooks, model, decode, said):
+def test_what_a_model_method_does_wrong_names_the_model_the_method_and_the_request(make_hooks, model, decode, said):
     hooks = make_hooks(model())
     with pytest.raises(ModelMethodError) as error:
         prefill(hooks, "a", "b")
@@ -427,7 +427,7 @@ def test_the_extra_kwargs_of_a_model_that_asks_for_all(make_hooks):
     assert kwargs["model_intermediate_buffer"] is kwargs["runtime_additional_information"]
 
 
-def test_a_dummy_run_takes_the_persistent_embeddings_and_runs_no_hook(make_hooks):
+def test_a_dummy_run_takes_the_persistent_embeddings_and_runs_no_model_method(make_hooks):
     hooks = make_hooks(Talker())
     hooks.host.stage.embeds_buffer.fill_(3)
     hidden = model_of(hooks).forward(input_ids=torch.zeros(2, dtype=torch.long), positions=torch.arange(2))

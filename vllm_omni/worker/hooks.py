@@ -84,7 +84,7 @@ class OmniHooks(OmniModelRunnerHooks):
         speculates = getattr(stage.vllm_config, "speculative_config", None) is not None
         if stage.v2 and speculates and (self.traits.has_preprocess or self.outputs.attaches):
             raise ValueError(
-                f"{name} has hooks or outputs per token, which V2 does not support with speculative decoding: set "
+                f"{name} has preprocess or outputs per token, which V2 does not support with speculative decoding: set "
                 "VLLM_USE_V2_MODEL_RUNNER=0"
             )
 

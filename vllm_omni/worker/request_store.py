@@ -76,7 +76,7 @@ def _runs(steps: list[Any]) -> Iterator[list[Any]]:
 
 
 class RequestState:
-    """One request. `info` is the payload that the model's hooks read and write; `prepared` counts the leading tokens
+    """One request. `info` is the payload that the model's methods read and write; `prepared` counts the leading tokens
     whose inputs the model has made, `lost` those whose KV a preemption took; `positions` are rotary positions
     `[dims, tokens]` that were computed beforehand, and the offset of those on the line after them.
     """
