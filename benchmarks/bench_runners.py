@@ -107,7 +107,7 @@ def _nothing(*_: Any) -> None:
 def growth(report: dict[str, Any]) -> None:
     """What a row more costs (least squares over the batches), and the largest batch to the smallest."""
     sizes = [int(size) for size in report["batches"]]
-    for name in ("plain", "no hook", "talker", "talker, batched"):
+    for name in ("plain", "no methods", "talker", "talker, batched"):
         cost = [report["batches"][str(size)][name]["ms"][0] for size in sizes]
         added = [report["batches"][str(size)][name]["added_us"][0] for size in sizes]
         slope = statistics.linear_regression(sizes, added).slope
@@ -151,7 +151,7 @@ def main() -> None:
     for batch in given.batches:
         engines = {
             "plain": build("BenchPlain", None, batch, given.steps, work),
-            "no hook": build("BenchNoop", worker, batch, given.steps, work),
+            "no methods": build("BenchNoop", worker, batch, given.steps, work),
             "talker": build("BenchTalker", worker, batch, given.steps, work),
             "talker, batched": build("BenchBatchedTalker", worker, batch, given.steps, work),
         }

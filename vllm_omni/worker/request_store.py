@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -37,11 +37,15 @@ class InputRecord:
         return parts
 
 
+FedStep = tuple[list[InputRecord], list[int], torch.Tensor, torch.Tensor]
+"""A step's decode rows: their records and positions, and the embeddings and ids that were fed."""
+
+
 class InputLog:
     """What was fed in the decode rows of the last steps, all requests together, and not yet in their own records."""
 
     def __init__(self) -> None:
-        self._steps: list[tuple[list[InputRecord], list[int], torch.Tensor, torch.Tensor]] = []
+        self._steps: list[FedStep] = []
 
     def __len__(self) -> int:
         return len(self._steps)
@@ -63,9 +67,9 @@ class InputLog:
                 record.add_span(position, embeds[index].clone(), ids[index].clone())
 
 
-def _runs(steps: list[Any]) -> Iterator[list[Any]]:
+def _runs(steps: list[FedStep]) -> Iterator[list[FedStep]]:
     """Consecutive steps with the same requests in the same order, each one position further."""
-    run: list[Any] = []
+    run: list[FedStep] = []
     for step in steps:
         if run and not (step[0] == run[-1][0] and step[1] == [position + 1 for position in run[-1][1]]):
             yield run
@@ -141,7 +145,7 @@ class RequestStore(dict[str, RequestState]):
                 state.lost = state.prepared
                 self._preempted.add(req_id)
 
-    def add(self, req_id: str) -> tuple[RequestState, str]:
+    def add(self, req_id: str) -> tuple[RequestState, Literal["new", "resumed", "updated"]]:
         """The state of a request that the scheduler calls new, and what it is: `new`, `resumed` or `updated`.
 
         A resumed request keeps what it has: its payload was sent before. An updated one (streaming input) gets more.
