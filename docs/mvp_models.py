@@ -37,7 +37,9 @@ def served(requirement: str) -> Served:
 
 
 def main(requirement: str) -> None:
-    for needs, names in zip(("P0 and P1", "and model methods (P2)", "and talker MTP (P2)"), served(requirement), strict=True):
+    for needs, names in zip(
+        ("P0 and P1", "and model methods (P2)", "and talker MTP (P2)"), served(requirement), strict=True
+    ):
         print(f"{needs}: {len(names)}", *names, sep="\n  ")
 
 
