@@ -23,7 +23,9 @@ def step(hooks, rows, new=(), ids=None, **scheduled):
     hooks.host.set_rows(list(req_ids), spans, computed, prompts)
     n = sum(spans)
     ids = torch.arange(10, 10 + n) if ids is None else torch.tensor(ids)
-    embeds, extra = hooks.prepare_inputs(ids, None, np.array(spans))
+    embeds, extra = hooks.prepare_prefill_embeds(ids, None), {}
+    if hooks.traits.has_preprocess:
+        extra = hooks.inputs.preprocess(ids, embeds, np.array(spans))
     hooks.outputs.begin_forward()
     kwargs = hooks.build_extra_kwargs() | extra
     fed = embeds[:n].clone() if embeds is not None else None

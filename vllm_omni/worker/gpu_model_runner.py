@@ -76,8 +76,11 @@ class OmniModelRunnerMixin(Upstream):
             return result
         ids, embeds, *rest = result
         token_ids = self.input_ids.gpu[:num_input_tokens]
-        embeds, self._omni_kwargs = omni.prepare_inputs(token_ids, embeds, self.query_lens_np(len(rows)))
-        return (token_ids if omni.traits.has_preprocess else ids, embeds, *rest)
+        embeds = omni.prepare_prefill_embeds(token_ids, embeds)
+        if omni.traits.has_preprocess:
+            ids = token_ids
+            self._omni_kwargs = omni.inputs.preprocess(ids, embeds, self.query_lens_np(len(rows)))
+        return (ids, embeds, *rest)
 
     def query_lens_np(self, num_reqs: int) -> np.ndarray:
         """`[num_reqs]` scheduled tokens in batch order."""

@@ -54,11 +54,13 @@ class OmniModelStateMixin(UpstreamState):
         omni.outputs.begin_forward()
         if not get_pp_group().is_first_rank:
             return {**inputs, **omni.build_extra_kwargs()}
-        embeds, extra = omni.prepare_inputs(input_batch.input_ids[:padded], self._own_embeds(padded), spans)
+        ids, extra = input_batch.input_ids[:padded], {}
+        embeds = omni.prepare_prefill_embeds(ids, self._own_embeds(padded))
         if embeds is not None:
             inputs = {**inputs, "inputs_embeds": embeds}
         if omni.traits.has_preprocess:
-            inputs["input_ids"] = input_batch.input_ids[:padded]
+            extra = omni.inputs.preprocess(ids, embeds, spans)
+            inputs["input_ids"] = ids
         return {**inputs, **omni.build_extra_kwargs(), **extra}
 
     def _own_embeds(self, num_tokens: int) -> torch.Tensor | None:

@@ -8,7 +8,7 @@ A runner says where in its step each hook is called, and gives the rows. Nothing
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -23,9 +23,6 @@ from vllm_omni.worker.stage import Stage
 from vllm_omni.worker.step_inputs import StepInputs
 from vllm_omni.worker.step_outputs import StepOutputs
 
-if TYPE_CHECKING:
-    import numpy as np
-
 
 class OmniModelRunnerHooks(Protocol):
     """The points of a step at which omni acts (RFC-005), in their order."""
@@ -33,10 +30,8 @@ class OmniModelRunnerHooks(Protocol):
     def on_new_requests(self, scheduler_output: Any) -> None:
         """Decode and store the payloads of new requests."""
 
-    def prepare_inputs(
-        self, input_ids: torch.Tensor, embeds: torch.Tensor | None, num_scheduled_tokens_np: np.ndarray
-    ) -> tuple[torch.Tensor | None, dict[str, Any]]:
-        """Embeddings for the forward, prompt embeddings laid over those of prefill tokens; extra keyword arguments."""
+    def prepare_prefill_embeds(self, input_ids: torch.Tensor, embeds: torch.Tensor | None) -> torch.Tensor | None:
+        """The embeddings for the forward, prompt embeddings laid over those of prefill tokens."""
         ...
 
     def build_extra_kwargs(self) -> dict[str, Any]:
@@ -138,10 +133,8 @@ class OmniHooks(OmniModelRunnerHooks):
 
     # -- the forward -------------------------------------------------------------------------------------------------
 
-    def prepare_inputs(
-        self, input_ids: torch.Tensor, embeds: torch.Tensor | None, num_scheduled_tokens_np: np.ndarray
-    ) -> tuple[torch.Tensor | None, dict[str, Any]]:
-        return self.inputs.prepare(input_ids, embeds, num_scheduled_tokens_np)
+    def prepare_prefill_embeds(self, input_ids: torch.Tensor, embeds: torch.Tensor | None) -> torch.Tensor | None:
+        return self.inputs.prepare_prefill_embeds(input_ids, embeds)
 
     def build_extra_kwargs(self) -> dict[str, Any]:
         return self.inputs.build_extra_kwargs()

@@ -27,23 +27,35 @@ class StepInputs:
 
     # -- embeddings --------------------------------------------------------------------------------------------------
 
-    def prepare(
-        self, input_ids: torch.Tensor, embeds: torch.Tensor | None, num_scheduled_tokens_np: np.ndarray
-    ) -> tuple[torch.Tensor | None, dict[str, Any]]:
-        """Embeddings for the forward, and extra keyword arguments.
+    def prepare_prefill_embeds(self, input_ids: torch.Tensor, embeds: torch.Tensor | None) -> torch.Tensor | None:
+        """The embeddings for the forward, prompt embeddings laid over those of prefill tokens.
 
-        `embeds` are vLLM's own, which lie in the persistent buffer, or None where the model embeds its tokens.
+        `embeds` are vLLM's own, which lie in the persistent buffer, or None where the model embeds its tokens; so is
+        the result.
         """
         host = self.host
-        if not host.rows:
-            return embeds, {}
+        rows, buffer = host.rows, host.stage.embeds_buffer
+        if not rows:
+            return embeds
         if not host.traits.has_preprocess:
-            return self._with_prompt_embeds(input_ids, embeds), {}
-        embeds = host.stage.embeds_buffer[: input_ids.shape[0]]
-        self.prepare_prefill_embeds()
+            if not any(row.is_prefill and host.store[row.req_id].prompt_embeds is not None for row in rows):
+                return embeds
+            if embeds is None:
+                n = rows[-1].end
+                buffer[:n].copy_(host.stage.model.embed_input_ids(input_ids[:n]))
+        self._lay_prompt_embeds()
+        return buffer[: input_ids.shape[0]]
+
+    def preprocess(
+        self, input_ids: torch.Tensor, embeds: torch.Tensor, num_scheduled_tokens_np: np.ndarray
+    ) -> dict[str, Any]:
+        """Have the step's tokens prepared, ids and embeddings in place; extra keyword arguments of the forward."""
+        host = self.host
+        extra: dict[str, Any] = {}
+        if not host.rows:
+            return extra
         if host.mtp_batch is not None:
             host.mtp_batch.clear()
-        extra: dict[str, Any] = {}
         ids, result = input_ids, embeds
         for adapter in self._preprocessing:
             ids, result, kwargs = adapter.preprocess(host, ids, result, host.scheduler_output, num_scheduled_tokens_np)
@@ -53,22 +65,9 @@ class StepInputs:
         if ids is not input_ids:
             input_ids.copy_(ids)
         self._record(input_ids, embeds)
-        return embeds, extra
+        return extra
 
-    def _with_prompt_embeds(self, input_ids: torch.Tensor, embeds: torch.Tensor | None) -> torch.Tensor | None:
-        """For a model without `preprocess`: its own embeddings, prompt embeddings over them, if there are any."""
-        host = self.host
-        if not any(row.is_prefill and host.store[row.req_id].prompt_embeds is not None for row in host.rows):
-            return embeds
-        if embeds is None:
-            n, buffer = host.rows[-1].end, host.stage.embeds_buffer
-            buffer[:n].copy_(host.stage.model.embed_input_ids(input_ids[:n]))
-            embeds = buffer[: input_ids.shape[0]]
-        self.prepare_prefill_embeds()
-        return embeds
-
-    def prepare_prefill_embeds(self) -> None:
-        """Lay prompt embeddings over the embeddings of prefill tokens."""
+    def _lay_prompt_embeds(self) -> None:
         store, buffer = self.host.store, self.host.stage.embeds_buffer
         for row in self.host.rows:
             if row.computed >= row.prompt_len:
