@@ -1,4 +1,4 @@
-"""The models that are timed: one backbone without hooks, with omni's keyword arguments, and as a talker."""
+"""The models that are timed: one backbone without methods of omni's, with omni's keyword arguments, and as a talker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class BenchPlain(Qwen2ForCausalLM):
 
 
 class BenchNoop(Qwen2ForCausalLM):
-    """No hook, but the runner's keyword arguments."""
+    """No method of omni's, but the runner's keyword arguments."""
 
     def forward(self, input_ids, positions, intermediate_tensors=None, inputs_embeds=None, **kwargs):
         return super().forward(input_ids, positions, intermediate_tensors, inputs_embeds)

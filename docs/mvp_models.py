@@ -18,7 +18,7 @@ class Served(NamedTuple):
     """Class names of the models that vllm-omni registers, by what they need."""
 
     by_p0_and_p1: tuple[str, ...]
-    by_hooks_too: tuple[str, ...]
+    by_methods_too: tuple[str, ...]
     by_mtp_too: tuple[str, ...]
 
 
@@ -32,12 +32,14 @@ def served(requirement: str) -> Served:
     registered = {model.name for model in census.classes if model.architectures}
     answering = {name: {model.name for model in census.answering(name)} & registered for name in P2}
     mtp = answering["talker_mtp"]
-    hooks = (answering["has_preprocess"] | answering["has_postprocess"]) - mtp
-    return Served(*(tuple(sorted(names)) for names in (registered - hooks - mtp, hooks, mtp)))
+    methods = (answering["has_preprocess"] | answering["has_postprocess"]) - mtp
+    return Served(*(tuple(sorted(names)) for names in (registered - methods - mtp, methods, mtp)))
 
 
 def main(requirement: str) -> None:
-    for needs, names in zip(("P0 and P1", "and hooks (P2)", "and talker MTP (P2)"), served(requirement), strict=True):
+    for needs, names in zip(
+        ("P0 and P1", "and model methods (P2)", "and talker MTP (P2)"), served(requirement), strict=True
+    ):
         print(f"{needs}: {len(names)}", *names, sep="\n  ")
 
 

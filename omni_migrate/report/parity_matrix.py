@@ -51,7 +51,8 @@ class Feature:
 def parity_matrix(modules: Modules, package: str, sites: Iterable[HookSite] = ()) -> tuple[Feature, ...]:
     """The rows for a tree as it is in the workspace, in the order of knowledge/parity.toml."""
     reader = _Reader(modules, package, tuple(sites))
-    return tuple(reader.feature(entry) for entry in read_toml("parity.toml")["feature"])
+    entries = read_toml("parity.toml")["feature"]
+    return tuple(reader.feature(entry) for entry in entries if entry.get("ported", True))
 
 
 class _Reader:

@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """`runs["v1" | "v2"][scenario]`: tokens, outputs, hidden states, hook calls, counters."""
+    """`runs["v1" | "v2"][scenario]`: tokens, outputs, hidden states, calls of model methods, counters."""
     if given := os.environ.get("OMNI_ENGINE_RESULTS"):  # the results of an earlier run, while tests are written
         return {runner: json.loads((Path(given) / f"{runner}.json").read_text())["scenarios"] for runner in RUNNERS}
     folder = tmp_path_factory.mktemp("engine")

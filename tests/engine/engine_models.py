@@ -41,11 +41,11 @@ def who(info: dict[str, Any]) -> str:
 
 
 class TinyPlain(Qwen2ForCausalLM):
-    """A text model without any hook."""
+    """A text model without any method of omni's."""
 
 
 class TinyNoop(Qwen2ForCausalLM):
-    """No hook either, but a forward that takes the runner's keyword arguments."""
+    """None either, but a forward that takes the runner's keyword arguments."""
 
     def forward(self, input_ids, positions, intermediate_tensors=None, inputs_embeds=None, **kwargs):
         see("runner kwargs", "request_token_spans" in kwargs)
@@ -53,7 +53,7 @@ class TinyNoop(Qwen2ForCausalLM):
 
 
 class TinyThinker(Qwen2ForCausalLM):
-    """An autoregressive stage with multimodal output and no other hook: per token, per request, shared, nested."""
+    """An autoregressive stage with multimodal output and no method: per token, per request, shared, nested."""
 
     have_multimodal_outputs = True
 
@@ -305,7 +305,7 @@ class TinyXDRopeFour(TinyTalker):
 
 
 class MiMoAudioForConditionalGeneration(TinyTalker):
-    """Ours, under the name that the registry knows: its hook wants the request's id and features."""
+    """Ours, under the name that the registry knows: its `preprocess` wants the request's id and features."""
 
     talker_mtp = None
 
@@ -429,7 +429,7 @@ class TinyCode2WavList(TinyCode2Wav):
 
 
 class TinyCode2WavHooks(TinyCode2Wav):
-    """A generation stage with a preprocess hook and the requests' ids."""
+    """A generation stage with `preprocess` and the requests' ids."""
 
     has_preprocess = True
     requires_request_ids = True

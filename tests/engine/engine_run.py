@@ -16,9 +16,12 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 from engine_scenarios import BY_NAME, UNSAID, Scenario
 
@@ -327,12 +330,9 @@ def run(scenario: Scenario, work: Path) -> dict[str, Any]:
     engine_models.FAULT[:] = []
     llm, result = None, {}
     try:
-        llm = LLM(**engine_arguments(scenario, work))
+        with deployed(scenario):
+            llm = LLM(**engine_arguments(scenario, work))
         runner = find_runner(llm)
-        if scenario.kv_transfer and not PUBLISHED:
-            from vllm_omni.worker.kv_transfer import InMemoryKVTransfer
-
-            runner.omni.kv_transfer = InMemoryKVTransfer()
         probe = Probe(runner, scenario)
         trace.RUNNING[0] = True
         engine_models.FAULT[:] = [scenario.fault] if scenario.fault else []
@@ -360,7 +360,7 @@ def run(scenario: Scenario, work: Path) -> dict[str, Any]:
         if PUBLISHED:
             result["kv"] = list(getattr(sys.modules[SHIM], "KV", ()))
         elif scenario.kv_transfer:
-            taken = runner.omni.kv_transfer.taken
+            taken = runner.kv_transfer.taken
             result["kv"] = {r: [trace.fingerprint(t) for t in layers] for r, layers in sorted(taken.items())}
         return result
     finally:
@@ -370,8 +370,21 @@ def run(scenario: Scenario, work: Path) -> dict[str, Any]:
         cleanup_dist_env_and_memory()
 
 
+@contextmanager
+def deployed(scenario: Scenario) -> Iterator[None]:
+    """What a deployment's worker sets: the engines that are built inside take the KV blocks of finished requests."""
+    if not scenario.kv_transfer or PUBLISHED:
+        yield
+        return
+    from vllm_omni.worker.kv_transfer import InMemoryKVTransfer
+    from vllm_omni.worker.mixins import OmniWorkerMixin
+
+    with mock.patch.object(OmniWorkerMixin, "kv_transfer", InMemoryKVTransfer()):
+        yield
+
+
 def recover(llm: Any, scenario: Scenario) -> dict[str, list[int]]:
-    """After a hook has failed: abort everything, then run the same requests without the fault."""
+    """After a model method has failed: abort everything, then run the same requests without the fault."""
     import engine_models
 
     engine_models.FAULT[:] = []

@@ -1,4 +1,4 @@
-"""What a run leaves behind, per request: exact fingerprints of hook calls and outputs, and what really happened."""
+"""What a run leaves behind, per request: exact fingerprints of calls and outputs, and what really happened."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def fingerprint(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | str) else f"<{type(value).__name__}>"
 
 
-def record(req_id: str, hook: str, *details: Any) -> None:
-    """Note a call of a model's hook for a request; nothing is noted of a call that cannot tell which."""
+def record(req_id: str, method: str, *details: Any) -> None:
+    """Note a call of a model method for a request; nothing is noted of a call that cannot tell which."""
     if RUNNING[0] and req_id:
-        SEEN[hook] += 1
-        CALLS[req_id].append([hook, *fingerprint(details)])
+        SEEN[method] += 1
+        CALLS[req_id].append([method, *fingerprint(details)])
 
 
 def see(what: str, count: int = 1) -> None:

@@ -90,9 +90,9 @@ registered = MULTIMODAL_REGISTRY.register_processor(Processor, info=Info, dummy_
 
 @registered
 class TinySeeingThinker(Sees, TinyThinker, SupportsMultiModal):
-    """No hook before the forward: what vLLM embeds is what is fed."""
+    """No method before the forward: what vLLM embeds is what is fed."""
 
 
 @registered
 class TinySeeingTalker(Sees, TinyTalker, SupportsMultiModal):
-    """A talker whose preprocess hook builds on the embeddings that vLLM made of the images."""
+    """A talker whose `preprocess` builds on the embeddings that vLLM made of the images."""

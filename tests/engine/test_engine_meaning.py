@@ -57,7 +57,7 @@ def test_each_request_gets_codes_of_its_own(runs, runner):
 
 
 @pytest.mark.parametrize("other", ["batched", "resident"])
-def test_batched_decode_hooks_and_resident_keys_do_what_the_scalar_hook_does(runs, runner, other):
+def test_batched_decode_methods_and_resident_keys_do_what_the_scalar_method_does(runs, runner, other):
     assert runs[runner][other]["tokens"] == runs[runner]["talker"]["tokens"]
     assert new_codes(runs[runner][other]) == new_codes(runs[runner]["talker"])
 
@@ -89,17 +89,17 @@ def test_a_preempted_request_ends_like_an_unpreempted_one(runs, runner, crowded,
     assert_close(one["hidden"], two["hidden"])
 
 
-def test_no_hook_sees_a_position_twice(runs, runner):
+def test_no_model_method_sees_a_position_twice(runs, runner):
     for name in ("crowded", "crowded-tails", "crowded-async"):
         for req_id, calls in runs[runner][name]["hooks"].items():
-            seen = [c for hook, *rest in calls if hook == "preprocess" for c in range(rest[0], rest[0] + rest[3])]
+            seen = [c for method, *rest in calls if method == "preprocess" for c in range(rest[0], rest[0] + rest[3])]
             assert seen == list(range(len(seen))), (name, req_id)
 
 
 def test_the_rows_of_the_phase_contract(runs, runner):
-    calls = [rest[:4] for hook, *rest in runs[runner]["talker"]["hooks"]["0"] if hook == "preprocess"]
+    calls = [rest[:4] for method, *rest in runs[runner]["talker"]["hooks"]["0"] if method == "preprocess"]
     assert calls[:4] == [[0, 5, True, 4], [4, 5, True, 1], [5, 5, False, 1], [6, 5, False, 1]]
-    one_token = [rest[:4] for hook, *rest in runs[runner]["talker"]["hooks"]["3"] if hook == "preprocess"]
+    one_token = [rest[:4] for method, *rest in runs[runner]["talker"]["hooks"]["3"] if method == "preprocess"]
     assert one_token[:2] == [[0, 1, True, 1], [1, 1, False, 1]]
 
 
@@ -108,16 +108,18 @@ def test_mtp_runs_for_decode_rows_alone(runs, runner):
     assert seen["mtp rows"] == seen["scalar decode"] == sum(7 + i for i in range(6))
 
 
-def test_batched_hooks_take_every_decode_row(runs, runner):
+def test_batched_methods_take_every_decode_row(runs, runner):
     for name in ("batched", "batched-no-mtp", "resident"):
         assert runs[runner][name]["seen"].get("scalar decode", 0) == 0
         decoded = sum(
-            hook == "preprocess_decode_batch" for calls in runs[runner][name]["hooks"].values() for hook, *_ in calls
+            method == "preprocess_decode_batch"
+            for calls in runs[runner][name]["hooks"].values()
+            for method, *_ in calls
         )
         assert decoded == sum(7 + i for i in range(6))
 
 
-def test_prompt_embeddings_reach_a_model_without_hooks(runs, runner):
+def test_prompt_embeddings_reach_a_model_without_methods(runs, runner):
     plain, embeds = runs[runner]["plain"]["tokens"], runs[runner]["plain-embeds"]["tokens"]
     assert embeds == runs[runner]["plain-embeds-unchunked"]["tokens"]
     assert {req_id for req_id in plain if plain[req_id] != embeds[req_id]} == {"0", "2", "4"}
@@ -142,7 +144,7 @@ def test_a_request_that_is_aborted_and_comes_again_starts_from_nothing(runs, run
     assert "0" not in aborted["tokens"]
     for req_id in ("1", "2", "3"):
         assert aborted["tokens"][req_id] == undisturbed["tokens"][req_id]
-    starts = [rest for hook, *rest in aborted["hooks"]["1"] if hook == "preprocess" and rest[0] == 0]
+    starts = [rest for method, *rest in aborted["hooks"]["1"] if method == "preprocess" and rest[0] == 0]
     assert [start[-1] for start in starts] == [{}, {}]
 
 
@@ -208,7 +210,7 @@ def test_kv_blocks_of_the_requests_that_ask_are_read_before_they_are_freed(runs,
         ("ragged", "TinyRagged.forward failed for  … SplitError: output 'last.state': 3 entries for 4 requests"),
     ],
 )
-def test_an_error_of_a_hook_names_the_model_the_hook_and_the_request(runs, runner, name, said):
+def test_an_error_of_a_model_method_names_the_model_the_method_and_the_request(runs, runner, name, said):
     assert all(part in runs[runner][name]["fault"] for part in said.split(" … "))
 
 

@@ -1,4 +1,4 @@
-"""V1 and V2 do exactly the same: tokens, codes, outputs, hidden states, hook calls; and nothing is left behind."""
+"""V1 and V2 do exactly the same: tokens, codes, outputs, hidden states, model calls; and nothing is left behind."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_what_v2_lacks_is_named_in_the_log_and_runs_on_v1(unsaid, runs):
 def test_a_decode_span_of_several_tokens_is_decode_and_gets_no_mtp(unsaid):
     drafted, undrafted = unsaid[0]["unsaid-drafted"], unsaid[0]["unsaid-undrafted"]
     assert drafted["tokens"] == undrafted["tokens"]
-    calls = [rest[:4] for calls in drafted["hooks"].values() for hook, *rest in calls if hook == "preprocess"]
+    calls = [rest[:4] for calls in drafted["hooks"].values() for method, *rest in calls if method == "preprocess"]
     assert all(is_prefill == (computed < prompt_len) for computed, prompt_len, is_prefill, _ in calls)
     assert {span for *_, is_prefill, span in calls if not is_prefill} == {1, 3}
     assert drafted["seen"]["mtp rows"] == sum(not is_prefill and span == 1 for *_, is_prefill, span in calls)

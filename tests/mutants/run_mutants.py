@@ -30,8 +30,9 @@ class Mutant(NamedTuple):
     engine: tuple[str, str] | None = None
 
 
-HOOKS, STEP, STORE = "worker/hooks.py", "worker/step.py", "worker/request_store.py"
-MODEL_HOOKS, TALKER = "worker/hook_adapters/model_hooks.py", "worker/hook_adapters/qwen3_talker.py"
+HOST, INPUTS, OUTPUTS = "worker/adapter_host.py", "worker/step_inputs.py", "worker/step_outputs.py"
+STEP, STORE = "worker/step.py", "worker/request_store.py"
+METHODS, TALKER = "worker/hook_adapters/model_methods.py", "worker/hook_adapters/qwen3_talker.py"
 V1, V2 = "worker/gpu_model_runner.py", "worker/gpu_model_runner_v2.py"
 
 MUTANTS = (
@@ -44,9 +45,9 @@ MUTANTS = (
     ),
     Mutant("split ignores replay", STEP, "value[row.start + row.replayed : row.end]", "value[row.start : row.end]"),
     Mutant("ragged list accepted", STEP, "if len(value) != n:", "if False:"),
-    Mutant("payload survives the end", STORE, "self._states.pop(req_id, None)", "self._states.get(req_id)"),
+    Mutant("payload survives the end", STORE, "self.pop(req_id, None)", "self.get(req_id)"),
     Mutant("resumed request taken for an update", STORE, "if req_id in self._preempted:", "if False:"),
-    Mutant("resident key not cloned", STORE, "item.detach().clone() if", "item.detach() if"),
+    Mutant("resident key not cloned", STORE, "item.detach().clone()", "item.detach()"),
     Mutant("merge replaces groups", STORE, "if not isinstance(inner, dict):", "if True:"),
     Mutant(
         "record loses a row",
@@ -54,38 +55,41 @@ MUTANTS = (
         "record.add_span(position, embeds[index]",
         "record.add_span(position + 1, embeds[index]",
     ),
-    Mutant("stale phase keys win", HOOKS, "        set_phase(info, row)\n", ""),
-    Mutant("wrong overlay offset", HOOKS, "part = embeds[row.computed : row.computed + n]", "part = embeds[:n]"),
-    Mutant("fed embeddings not recorded", HOOKS, "self._record_inputs(input_ids, embeds)", "pass"),
-    Mutant("progress not noted", HOOKS, "if end > state.prepared:", "if False:"),
-    Mutant("drafts count as prepared", HOOKS, "end -= len(self._drafts.get(row.req_id, ()))", "pass"),
+    Mutant("stale phase keys win", HOST, "        set_phase(info, row)\n", ""),
+    Mutant("wrong overlay offset", INPUTS, "part = embeds[row.computed : row.computed + n]", "part = embeds[:n]"),
+    Mutant("fed embeddings not recorded", INPUTS, "self._record(input_ids, embeds)", "pass"),
+    Mutant("progress not noted", OUTPUTS, "if end > state.prepared:", "if False:"),
+    Mutant("drafts count as prepared", OUTPUTS, "end -= len(host.drafts.get(row.req_id, ()))", "pass"),
     Mutant(
-        "replayed tokens put out again", HOOKS, "if row.replayed and row.start + row.replayed == row.end:", "if False:"
+        "replayed tokens put out again",
+        OUTPUTS,
+        "if row.replayed and row.start + row.replayed == row.end:",
+        "if False:",
     ),
-    Mutant("kv read after the step only", HOOKS, "self.kv_extracted = done or None", "self.kv_extracted = None"),
-    Mutant("async copy aliases the step", HOOKS, "own=self._on_host)", "own=False)"),
-    Mutant("generated_len counts the replay", HOOKS, "state.prepared + 1", "row.computed"),
+    Mutant("kv read after the step only", OUTPUTS, "self._kv_extracted = done or None", "self._kv_extracted = None"),
+    Mutant("async copy aliases the step", OUTPUTS, "own=self._on_host)", "own=False)"),
+    Mutant("generated_len counts the replay", INPUTS, "state.prepared + 1", "row.computed"),
     Mutant(
         "mtp for every row",
-        MODEL_HOOKS,
+        METHODS,
         "runner.mtp_batch is not None and row.is_decode_step",
         "runner.mtp_batch is not None",
     ),
     Mutant(
         "decode group crosses a prefill row",
-        MODEL_HOOKS,
+        METHODS,
         "            if group:\n                self._decode",
         "            if False:\n                self._decode",
     ),
     Mutant(
         "postprocess sees replayed tokens",
-        MODEL_HOOKS,
+        METHODS,
         "hidden_states[start : row.end]",
         "hidden_states[row.start : row.end]",
     ),
     Mutant(
         "update of a spared prompt merged",
-        MODEL_HOOKS,
+        METHODS,
         "new_ids, new_embeds, _ = self.model",
         "new_ids, new_embeds, u = self.model",
     ),
@@ -96,15 +100,15 @@ MUTANTS = (
         "pass",
     ),
     Mutant("mtp embeddings in batch order", TALKER, "torch.tensor([row.start for row in rows])", "torch.arange(n)"),
-    Mutant("codes of the neighbour", TALKER, "codes.split(1), strict=True", "codes.flip(0).split(1), strict=True"),
-    Mutant("one generator for all", TALKER, "and not self.generator_per_row:", "and False:"),
+    Mutant("codes of the neighbour", TALKER, "codes.unsafe_split(1)", "codes.flip(0).unsafe_split(1)"),
+    Mutant("one generator for all", TALKER, "and not self.traits.takes_generator_per_row:", "and False:"),
     Mutant("generators never go", TALKER, "            for req_id in [", "            for req_id in [] and ["),
     Mutant("linear decode positions", "worker/hook_adapters/glm_image.py", "if first < last:", "if False:"),
     Mutant("v1: no postprocess", V1, "omni.process_model_output(state.hidden_states)", "pass", ("v1", "talker")),
     Mutant(
         "v1: positions not fixed",
         V1,
-        "self.omni.fixup_decode_positions(self.mrope_positions.cpu)",
+        "self.omni.host.fixup_decode_positions(self.mrope_positions.cpu)",
         "pass",
         ("v1", "mrope"),
     ),
@@ -123,7 +127,9 @@ MUTANTS = (
         "output",
         ("v2", "thinker"),
     ),
-    Mutant("v2: finished requests kept", V2, "omni.begin_step(scheduler_output)", "omni.rows = []", ("v2", "talker")),
+    Mutant(
+        "v2: finished requests kept", V2, "omni.begin_step(scheduler_output)", "omni.host.end_step()", ("v2", "talker")
+    ),
 )
 
 

@@ -118,7 +118,8 @@ def test_the_phases_bring_each_module_once_and_as_it_is_in_tree(tree):
 def test_the_closure_has_what_the_v2_runners_import_and_no_v1_runner(tree):
     ported, _ = port(tree(files=TREE))
     assert {path.removeprefix(f"{WORKER}/") for path in ported.files} >= {
-        "hooks.py", "step.py", "request_store.py", "host_copy.py", "async_output.py", "kv_transfer.py", "adopt.py",
+        "hooks.py", "model_traits.py", "step_inputs.py", "step_outputs.py", "step.py", "request_store.py",
+        "host_copy.py", "async_output.py", "kv_transfer.py", "adopt.py",
         "gpu_model_runner_v2.py", "gpu_ar_model_runner_v2.py", "gpu_generation_model_runner_v2.py",
         "hook_adapters/__init__.py", "hook_adapters/base.py", "hook_adapters/registry.py",
     }  # fmt: skip
@@ -127,7 +128,7 @@ def test_the_closure_has_what_the_v2_runners_import_and_no_v1_runner(tree):
 
 def test_no_v2_module_is_imported_before_it_is_wanted(tree):
     _, _, workspace = planned(tree(files=TREE))
-    for name in ("gpu_ar_worker.py", "gpu_generation_worker.py", "binding.py", "hooks.py"):
+    for name in ("gpu_ar_worker.py", "gpu_generation_worker.py", "binding.py", "hooks.py", "step_outputs.py"):
         module = ast.parse(workspace.read(f"{WORKER}/{name}"))
         imported = {node.module for node in module.body if isinstance(node, ast.ImportFrom)}
         assert not any("_v2" in name or name.startswith("vllm.v1.worker.gpu.") for name in imported)

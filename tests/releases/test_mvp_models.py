@@ -30,5 +30,5 @@ def test_decision_0012_has_the_figures_of_the_census(served):
 def test_a_model_is_served_by_p0_and_p1_only_if_no_stage_of_it_has_a_hook(served):
     assert "Qwen3OmniMoeThinkerForConditionalGeneration" in served.by_p0_and_p1
     assert "GlmImageForConditionalGeneration" in served.by_p0_and_p1
-    assert "Qwen2_5OmniForConditionalGeneration" in served.by_hooks_too
+    assert "Qwen2_5OmniForConditionalGeneration" in served.by_methods_too
     assert "Qwen3OmniMoeForConditionalGeneration" in served.by_mtp_too

@@ -30,11 +30,13 @@ pytestmark = pytest.mark.release
 WORKERS = ("vllm_omni/worker/gpu_ar_worker.py", "vllm_omni/worker/gpu_generation_worker.py")
 SCHEDULERS = ("vllm_omni/core/sched/omni_ar_scheduler.py", "vllm_omni/core/sched/omni_generation_scheduler.py")
 ADDED = (
-    "adopt.py", "async_output.py", "binding.py", "gpu_ar_model_runner_v2.py", "gpu_generation_model_runner_v2.py",
-    "gpu_model_runner_v2.py", "hook_adapters/__init__.py", "hook_adapters/base.py", "hook_adapters/glm_image.py",
-    "hook_adapters/hunyuan_vl.py", "hook_adapters/mimo_audio.py", "hook_adapters/model_hooks.py",
-    "hook_adapters/mrope.py", "hook_adapters/qwen3_talker.py", "hook_adapters/registry.py", "hooks.py", "host_copy.py",
-    "kv_transfer.py", "request_store.py", "step.py",
+    "adapter_host.py", "adopt.py", "async_output.py", "binding.py", "gpu_ar_model_runner_v2.py",
+    "gpu_generation_model_runner_v2.py", "gpu_model_runner_v2.py", "graph_outputs.py", "hook_adapters/__init__.py",
+    "hook_adapters/base.py", "hook_adapters/glm_image.py", "hook_adapters/hunyuan_vl.py", "hook_adapters/mimo_audio.py",
+    "hook_adapters/model_methods.py", "hook_adapters/mrope.py", "hook_adapters/mtp_batch.py",
+    "hook_adapters/qwen3_talker.py", "hook_adapters/registry.py", "hooks.py", "host_copy.py", "kv_transfer.py",
+    "model_errors.py", "model_traits.py", "model_wrap.py", "request_store.py", "stage.py", "step.py", "step_inputs.py",
+    "step_outputs.py",
 )  # fmt: skip
 RUNNER_CLASSES = ("OmniGPUModelRunner", "GPUARModelRunner", "GPUGenerationModelRunner")
 CODES, LATER_CODES = "code_predictor_codes", ("codes", "audio")

@@ -8,7 +8,7 @@ import torch
 
 
 class Quiet:
-    """No hook, and a forward that takes nothing of omni's."""
+    """No method of omni's, and a forward that takes nothing of it."""
 
     def forward(self, input_ids, positions, intermediate_tensors=None, inputs_embeds=None):
         return torch.ones(input_ids.shape[0], 4)
@@ -18,7 +18,7 @@ class Quiet:
 
 
 class Talker:
-    """Scalar hooks and MTP; embeddings are the token id everywhere, MTP adds 100."""
+    """Scalar methods and MTP; embeddings are the token id everywhere, MTP adds 100."""
 
     has_preprocess = True
     has_postprocess = True
@@ -52,7 +52,7 @@ class Talker:
 
 
 class Batched(Talker):
-    """A batched decode hook, five results."""
+    """A batched decode method, five results."""
 
     def preprocess_decode_batch(self, *, input_ids, req_infos):
         n = len(req_infos)

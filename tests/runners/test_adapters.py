@@ -9,13 +9,14 @@ import pytest
 import torch
 from fake_models import Quiet, Talker
 from fakes import new_request, scheduler_output
-from test_hooks import prefill, step
+from test_hooks import model_of, prefill, step
 
 from vllm_omni.worker.hook_adapters import DefaultModelRunnerAdapter, ModelAdapterRegistry
 from vllm_omni.worker.hook_adapters.base import ModelRunnerAdapter
 
 METHODS = (
     "on_model_loaded",
+    "capture",
     "init_request_positions",
     "fixup_decode_positions",
     "preprocess",
@@ -51,21 +52,28 @@ def test_a_class_name_finds_its_adapter_also_for_a_subclass():
 
 def test_capabilities_find_adapters_in_registration_order():
     assert names(Quiet()) == []
-    assert names(Talker()) == ["ModelHooksAdapter", "Qwen3TalkerAdapter"]
+    assert names(Talker()) == ["ModelMethodsAdapter", "Qwen3TalkerAdapter"]
     grid = SimpleNamespace(precomputed_mrope_decode=True, get_mrope_input_positions=print, has_preprocess=False)
     assert names(grid) == ["MRopeAdapter", "GLMImageAdapter"]
 
 
 def test_a_stage_may_name_its_adapters():
-    assert names(Quiet(), named=["GLMImageAdapter", "ModelHooksAdapter"]) == ["ModelHooksAdapter", "GLMImageAdapter"]
+    assert names(Quiet(), named=["GLMImageAdapter", "ModelMethodsAdapter"]) == [
+        "ModelMethodsAdapter",
+        "GLMImageAdapter",
+    ]
     with pytest.raises(ValueError, match="no adapter named 'Nobody' is registered; there are GLMImageAdapter, "):
         names(Quiet(), named=["Nobody"])
 
 
-def test_an_adapter_may_be_registered_for_a_model_from_outside(monkeypatch):
+@pytest.fixture
+def own_registry(monkeypatch):
+    """What a test registers is forgotten after it."""
     monkeypatch.setattr(ModelAdapterRegistry, "_names", dict(ModelAdapterRegistry._names))
     monkeypatch.setattr(ModelAdapterRegistry, "_order", list(ModelAdapterRegistry._order))
 
+
+def test_an_adapter_may_be_registered_for_a_model_from_outside(own_registry):
     @ModelAdapterRegistry.register("Newcomer")
     class NewcomerAdapter(DefaultModelRunnerAdapter):
         pass
@@ -73,14 +81,20 @@ def test_an_adapter_may_be_registered_for_a_model_from_outside(monkeypatch):
     assert names(type("Newcomer", (), {})()) == ["NewcomerAdapter"]
 
 
-def test_what_enriches_a_request_composes_in_order(make_hooks):
+def test_what_enriches_a_request_composes_in_order(make_hooks, own_registry):
+    @ModelAdapterRegistry.register("Talker")
+    class FirstAdapter(DefaultModelRunnerAdapter):
+        def enrich_request_info(self, runner, req_id, req_state, req_infos):
+            return {**req_infos, "first": req_id}
+
+    @ModelAdapterRegistry.register("Talker")
+    class SecondAdapter(DefaultModelRunnerAdapter):
+        def enrich_request_info(self, runner, req_id, req_state, req_infos):
+            return {**req_infos, "second": req_infos["first"]}
+
     hooks = make_hooks(Talker())
-    hooks._calls["enrich_request_info"] = [
-        lambda host, req_id, state, info: {**info, "first": req_id},
-        lambda host, req_id, state, info: {**info, "second": info["first"]},
-    ]
     prefill(hooks, "a")
-    assert hooks.model.calls[0]["second"] == "a" and "second" not in hooks.store["a"].info
+    assert model_of(hooks).calls[0]["second"] == "a" and "second" not in hooks.store["a"].info
 
 
 class Seeded(Talker):
@@ -119,7 +133,7 @@ def test_what_a_seeded_request_draws_does_not_depend_on_its_batch(make_hooks, pe
     together, hooks = draws(make_hooks, {"b": None, "a": 7, "c": 9}, per_row)
     assert together["a"] == alone["a"] and alone["a"][0] != alone["a"][1]
     assert together["b"] == [0, 0] and together["c"] != together["a"]
-    assert hooks.model.batch_sizes == ([3, 3] if per_row else [1] * 6)
+    assert model_of(hooks).batch_sizes == ([3, 3] if per_row else [1] * 6)
 
 
 def test_generators_go_with_their_requests(make_hooks):
@@ -145,7 +159,7 @@ def test_the_subtalker_sampling_parameters_reach_mtp(make_hooks):
     hooks = make_hooks(Talker(), model_config={"subtalker_sampling_params": {"top_k": 5, "unknown": 1}})
     prefill(hooks, "a")
     step(hooks, [("a", 1, 4, 4)])
-    assert hooks.model.mtp_kwargs == {"do_sample": None, "temperature": None, "top_k": 5, "top_p": None}
+    assert model_of(hooks).mtp_kwargs == {"do_sample": None, "temperature": None, "top_k": 5, "top_p": None}
 
 
 def test_the_width_of_mtp_may_be_the_models_own(make_hooks):
@@ -204,13 +218,13 @@ def test_precomputed_positions_replace_the_linear_ones_of_decode_tokens_alone(ma
     for req_id, n in (("a", 4), ("b", 2)):
         hooks.init_request_positions(req_id)
         model.get_mrope_input_positions([0] * n, [])
-    hooks.set_rows(["b", "a"], [2, 3], [0, 3], [2, 4])
+    hooks.host.set_rows(["b", "a"], [2, 3], [0, 3], [2, 4])
     target = torch.full((3, 6), -1)
-    hooks.fixup_decode_positions(target)
+    hooks.host.fixup_decode_positions(target)
     assert target[2].tolist() == [-1, -1, -1, 12, 15, -1]
-    hooks.set_rows(["a"], [2], [6], [4])
+    hooks.host.set_rows(["a"], [2], [6], [4])
     target.fill_(-1)
-    hooks.fixup_decode_positions(target)
+    hooks.host.fixup_decode_positions(target)
     assert target[0].tolist() == [6, -1, -1, -1, -1, -1]
 
 
@@ -224,7 +238,7 @@ def test_mimo_gets_its_features_and_id_in_a_copy(make_hooks):
 
 @pytest.mark.parametrize("has_xdrope", [False, True])
 def test_a_vllm_without_xd_rope_is_told_once(make_hooks, caplog, monkeypatch, has_xdrope):
-    from vllm_omni.worker import hooks as module
+    from vllm_omni.worker import adapter_host as module
 
     monkeypatch.setattr(module, "_warned", set())
     model = Quiet()

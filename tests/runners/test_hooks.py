@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from fake_models import Batched, BatchedNoMtp, Quiet, Talker
 from fakes import HIDDEN, new_request, scheduler_output
 
 from vllm_omni.engine.payloads import PromptEmbedsPayload, serialize_additional_information, to_extra_args
-from vllm_omni.worker.hook_adapters import ModelHookError
+from vllm_omni.worker.model_errors import ModelMethodError
 
 
 def step(hooks, rows, new=(), ids=None, **scheduled):
@@ -19,16 +20,22 @@ def step(hooks, rows, new=(), ids=None, **scheduled):
     hooks.begin_step(output)
     hooks.on_new_requests(output)
     req_ids, spans, computed, prompts = zip(*rows, strict=True)
-    hooks.set_rows(list(req_ids), spans, computed, prompts)
+    hooks.host.set_rows(list(req_ids), spans, computed, prompts)
     n = sum(spans)
     ids = torch.arange(10, 10 + n) if ids is None else torch.tensor(ids)
-    embeds, extra = hooks.prepare_inputs(ids, None)
-    hooks.begin_forward()
+    embeds, extra = hooks.prepare_prefill_embeds(ids, None), {}
+    if hooks.traits.has_preprocess:
+        extra = hooks.inputs.preprocess(ids, embeds, np.array(spans))
+    hooks.outputs.begin_forward()
     kwargs = hooks.build_extra_kwargs() | extra
     fed = embeds[:n].clone() if embeds is not None else None
-    hidden = hooks.model.forward(input_ids=ids, positions=torch.arange(n), inputs_embeds=embeds, **kwargs)
+    hidden = model_of(hooks).forward(input_ids=ids, positions=torch.arange(n), inputs_embeds=embeds, **kwargs)
     hooks.process_model_output(hidden)
     return SimpleNamespace(ids=ids, fed=fed, hidden=hidden, kwargs=kwargs)
+
+
+def model_of(hooks):
+    return hooks.host.stage.model
 
 
 def prefill(hooks, *requests, prompt=4):
@@ -40,9 +47,9 @@ def test_a_tail_of_one_token_is_prefill_and_no_mtp_row(make_hooks):
     hooks = make_hooks(Talker())
     step(hooks, [("a", 4, 0, 5)], new=[new_request("a", 5)])
     done = step(hooks, [("a", 1, 4, 5)], ids=[14])
-    assert hooks.model.mtp_ids == []
+    assert model_of(hooks).mtp_ids == []
     assert done.fed[:, 0].tolist() == [14]
-    assert [(c["_omni_num_computed_tokens"], c["_omni_is_prefill"]) for c in hooks.model.calls] == [
+    assert [(c["_omni_num_computed_tokens"], c["_omni_is_prefill"]) for c in model_of(hooks).calls] == [
         (0, True),
         (4, True),
     ]
@@ -73,19 +80,19 @@ def test_decode_rows_are_batched_and_prefill_rows_are_not(make_hooks, model):
     prefill(hooks, "a", "b", "d")
     rows = [("a", 1, 4, 4), ("b", 1, 4, 4), ("c", 1, 0, 1), ("d", 1, 4, 4)]
     done = step(hooks, rows, new=[new_request("c", 1)])
-    assert hooks.model.batches == [["a", "b"], ["d"]]
-    assert hooks.model.phases == [False]
+    assert model_of(hooks).batches == [["a", "b"], ["d"]]
+    assert model_of(hooks).phases == [False]
     added = 100 if model is Batched else 0
     assert done.fed[:, 0].tolist() == [10 + added, 11 + added, 12, 13 + added]
-    assert hooks.model.calls[-1]["request_id"] == "c"
+    assert model_of(hooks).calls[-1]["request_id"] == "c"
 
 
 def test_a_decode_span_of_two_is_neither_batched_nor_mtp(make_hooks):
     hooks = make_hooks(Batched())
     prefill(hooks, "a")
     step(hooks, [("a", 2, 4, 4)])
-    assert hooks.model.mtp_ids == [] and not hasattr(hooks.model, "batches")
-    assert hooks.model.calls[-1]["_omni_is_prefill"] is False
+    assert model_of(hooks).mtp_ids == [] and not hasattr(model_of(hooks), "batches")
+    assert model_of(hooks).calls[-1]["_omni_is_prefill"] is False
 
 
 def test_a_position_whose_draft_was_rejected_is_prepared_anew(make_hooks):
@@ -93,7 +100,7 @@ def test_a_position_whose_draft_was_rejected_is_prepared_anew(make_hooks):
     prefill(hooks, "a")
     step(hooks, [("a", 3, 4, 4)], ids=[50, 51, 52], drafts={"a": [51, 52]})
     done = step(hooks, [("a", 1, 5, 4)], ids=[61])
-    assert [call["ids"] for call in hooks.model.calls[1:]] == [[50, 51, 52], [61]]
+    assert [call["ids"] for call in model_of(hooks).calls[1:]] == [[50, 51, 52], [61]]
     assert done.fed[:, 0].tolist() == [161]
     output = hooks.get_model_runner_output("base", done.hidden)
     assert output["multimodal_outputs"][0]["hidden"].shape == (1, HIDDEN)
@@ -106,41 +113,41 @@ def test_what_a_draft_was_fed_is_not_fed_again_after_a_preemption(make_hooks):
     prefill(hooks, "a")
     step(hooks, [("a", 3, 4, 4)], ids=[50, 51, 52], drafts={"a": [51, 52]})
     again = step(hooks, [("a", 6, 0, 4)], ids=[10, 11, 12, 13, 50, 61], preempted=["a"], resumed=["a"])
-    assert hooks.model.calls[-1]["ids"] == [61]
+    assert model_of(hooks).calls[-1]["ids"] == [61]
     assert again.fed[:, 0].tolist() == [10, 11, 12, 13, 50, 161]
 
 
 def test_what_would_go_wrong_in_silence_is_refused_by_name(make_hooks):
     with pytest.raises(ValueError, match="Talker has a talker MTP, whose feedback cannot cross pipeline ranks"):
         make_hooks(Talker(), parallel_config=SimpleNamespace(pipeline_parallel_size=2))
-    with pytest.raises(ValueError, match="Talker has hooks or outputs per token, which V2 does not support"):
+    with pytest.raises(ValueError, match="Talker has preprocess or outputs per token, which V2 does not support"):
         make_hooks(Talker(), speculative_config=object(), v2=True)
     make_hooks(Talker(), speculative_config=object())
     make_hooks(Quiet(), speculative_config=object(), v2=True, parallel_config=SimpleNamespace(pipeline_parallel_size=2))
 
 
-def test_stale_phase_keys_of_a_payload_do_not_reach_a_hook(make_hooks):
+def test_stale_phase_keys_of_a_payload_do_not_reach_the_model(make_hooks):
     hooks = make_hooks(Talker())
     stale = {"_omni_is_prefill": False, "_omni_prompt_len": 0, "_omni_num_computed_tokens": 77}
     step(hooks, [("a", 4, 0, 5)], new=[new_request("a", 5, stale)])
-    call = hooks.model.calls[0]
+    call = model_of(hooks).calls[0]
     assert (call["_omni_is_prefill"], call["_omni_prompt_len"], call["_omni_num_computed_tokens"]) == (True, 5, 0)
 
 
-def test_a_one_token_replay_past_the_prompt_reaches_no_hook(make_hooks):
+def test_a_one_token_replay_past_the_prompt_reaches_no_model_method(make_hooks):
     hooks = make_hooks(Talker())
     prefill(hooks, "a")
     fed = [step(hooks, [("a", 1, 4 + i, 4)], ids=[50 + i]).fed for i in range(3)]
-    calls, mtp = len(hooks.model.calls), len(hooks.model.mtp_ids)
+    calls, mtp = len(model_of(hooks).calls), len(model_of(hooks).mtp_ids)
     codes = hooks.store["a"].info["codes"]["audio"].tolist()
     step(hooks, [("a", 4, 0, 4)], preempted=["a"], resumed=["a"])
     for i in range(3):
         done = step(hooks, [("a", 1, 4 + i, 4)], ids=[50 + i])
         assert torch.equal(done.fed, fed[i])
-    assert (len(hooks.model.calls), len(hooks.model.mtp_ids)) == (calls, mtp)
+    assert (len(model_of(hooks).calls), len(model_of(hooks).mtp_ids)) == (calls, mtp)
     assert hooks.store["a"].info["codes"]["audio"].tolist() == codes
     step(hooks, [("a", 1, 7, 4)], ids=[53])
-    assert hooks.model.mtp_ids[-1] == [53]
+    assert model_of(hooks).mtp_ids[-1] == [53]
 
 
 def test_a_replay_that_ends_in_a_new_token_decodes_that_one(make_hooks):
@@ -149,8 +156,8 @@ def test_a_replay_that_ends_in_a_new_token_decodes_that_one(make_hooks):
     fed = [step(hooks, [("a", 1, 4 + i, 4)], ids=[50 + i]).fed for i in range(2)]
     done = step(hooks, [("a", 7, 0, 4)], ids=[10, 11, 12, 13, 50, 51, 52], preempted=["a"], resumed=["a"])
     assert done.fed[:, 0].tolist() == [10, 11, 12, 13, *(f[0, 0].item() for f in fed), 152]
-    assert hooks.model.calls[-1]["_omni_num_computed_tokens"] == 6
-    assert hooks.model.postprocessed == [4, 1, 1, 1]
+    assert model_of(hooks).calls[-1]["_omni_num_computed_tokens"] == 6
+    assert model_of(hooks).postprocessed == [4, 1, 1, 1]
     output = hooks.get_model_runner_output(AsyncBase(["a"]), done.hidden).get_output()
     assert output["multimodal_outputs"][0]["hidden"].shape == (1, HIDDEN)
 
@@ -162,7 +169,7 @@ def test_positions_that_a_prefix_cache_had_spared_are_prepared_without_touching_
     done = step(hooks, [("a", 4, 0, 4)], ids=[10, 11, 12, 13], preempted=["a"], resumed=["a"])
     assert done.fed[:, 0].tolist() == [10, 11, 12, 13]
     assert hooks.store["a"].info["meta"] == meta
-    assert [c["ids"] for c in hooks.model.calls] == [[12, 13], [10, 11]]
+    assert [c["ids"] for c in model_of(hooks).calls] == [[12, 13], [10, 11]]
 
 
 def test_v2_sends_a_preempted_request_again_and_its_payload_is_ignored(make_hooks):
@@ -186,7 +193,10 @@ def test_updates_of_running_requests_merge_or_replace(make_hooks):
     prefill(hooks, "a")
     step(hooks, [("a", 1, 4, 4)], cached={"a": {"chunk": 1}})
     assert hooks.store["a"].info["chunk"] == 1 and "request_id" in hooks.store["a"].info
-    hooks.replaces_infos = True
+    model = Talker()
+    model.replace_runtime_additional_information = True
+    hooks = make_hooks(model)
+    prefill(hooks, "a")
     hooks.on_new_requests(scheduler_output(cached={"a": {"chunk": 2}}))
     assert hooks.store["a"].info["chunk"] == 2 and "request_id" not in hooks.store["a"].info
 
@@ -291,12 +301,12 @@ def test_a_request_whose_tokens_are_all_replayed_puts_nothing_out_again(make_hoo
     assert hooks.get_model_runner_output("base", done.hidden)["multimodal_outputs"] == [{}]
 
 
-def test_a_model_without_hooks_costs_nothing_and_gets_vllms_own_output(make_hooks):
+def test_a_model_without_methods_costs_nothing_and_gets_vllms_own_output(make_hooks):
     model = Quiet()
     hooks = make_hooks(model)
     assert not hooks.needs_rows and "forward" not in vars(model)
     hooks.begin_step(scheduler_output())
-    assert hooks.get_model_runner_output("base") == "base"
+    assert hooks.get_model_runner_output("base", torch.ones(1, HIDDEN)) == "base"
 
 
 def test_kv_blocks_are_read_before_the_step_and_named_on_its_output_also_when_idle(make_hooks):
@@ -307,13 +317,13 @@ def test_kv_blocks_are_read_before_the_step_and_named_on_its_output_also_when_id
     output = scheduler_output()
     output.finished_requests_needing_kv_transfer = {"a": {"block_ids": [3, 1]}}
     cache = torch.arange(4.0)[:, None].expand(4, 2)
-    hooks.extract_kv(output, [cache])
+    hooks.outputs.extract_kv(output, [cache])
     assert transfer.taken["a"][0][:, 0].tolist() == [3, 1]
     shared = SimpleNamespace(req_ids=[])
-    assert hooks.finish_idle_step(shared)["kv_extracted_req_ids"] == ["a"]
+    assert hooks.outputs.finish_idle_step(shared)["kv_extracted_req_ids"] == ["a"]
     assert not hasattr(shared, "kv_extracted_req_ids")
-    hooks.extract_kv(scheduler_output(), [cache])
-    assert hooks.finish_idle_step(shared) is shared
+    hooks.outputs.extract_kv(scheduler_output(), [cache])
+    assert hooks.outputs.finish_idle_step(shared) is shared
 
 
 class Raises(Talker):
@@ -385,9 +395,9 @@ class BadPost(Talker):
         (BadPost, False, "BadPost.postprocess failed for a: KeyError: 'lost'"),
     ],
 )
-def test_what_a_hook_does_wrong_names_the_model_the_hook_and_the_request(make_hooks, model, decode, said):
+def test_what_a_model_method_does_wrong_names_the_model_the_method_and_the_request(make_hooks, model, decode, said):
     hooks = make_hooks(model())
-    with pytest.raises(ModelHookError) as error:
+    with pytest.raises(ModelMethodError) as error:
         prefill(hooks, "a", "b")
         step(hooks, [("a", 1, 4, 4), ("b", 1, 4, 4)])
     assert str(error.value).startswith(said)
@@ -419,24 +429,27 @@ def test_the_extra_kwargs_of_a_model_that_asks_for_all(make_hooks):
     assert kwargs["model_intermediate_buffer"] is kwargs["runtime_additional_information"]
 
 
-def test_a_dummy_run_takes_the_persistent_embeddings_and_runs_no_hook(make_hooks):
+def test_a_dummy_run_takes_the_persistent_embeddings_and_runs_no_model_method(make_hooks):
     hooks = make_hooks(Talker())
-    hooks.embeds_buffer.fill_(3)
-    hidden = hooks.model.forward(input_ids=torch.zeros(2, dtype=torch.long), positions=torch.arange(2))
+    hooks.host.stage.embeds_buffer.fill_(3)
+    hidden = model_of(hooks).forward(input_ids=torch.zeros(2, dtype=torch.long), positions=torch.arange(2))
     assert hidden.tolist() == [[3.5] * HIDDEN] * 2
-    assert hooks.model.calls == []
+    assert model_of(hooks).calls == []
 
 
-def test_a_replayed_graph_gives_the_outputs_that_were_captured(make_hooks):
+def test_a_replayed_graph_gives_the_outputs_that_were_captured(make_hooks, monkeypatch):
+    from vllm_omni.worker import graph_outputs
+
     hooks = make_hooks(Talker())
     step(hooks, [("a", 1, 0, 1)], new=[new_request("a", 1)])
     static = {"probe": torch.tensor([[5.0]])}
-    hooks.captured[1] = static
+    monkeypatch.setattr(graph_outputs, "_is_capturing", lambda device: True)
+    hooks.outputs.graphs.keep(torch.zeros(1, HIDDEN), static)
     hooks.begin_step(scheduler_output())
-    hooks.set_rows(["a"], [1], [1], [1])
-    hooks.begin_forward()
+    hooks.host.set_rows(["a"], [1], [1], [1])
+    hooks.outputs.begin_forward()
     hooks.process_model_output(torch.zeros(1, HIDDEN))
-    assert hooks.multimodal_outputs is static
+    assert hooks.outputs.multimodal is static
 
 
 class FullGraphs:
@@ -493,22 +506,24 @@ def test_a_talker_that_is_not_safe_for_graphs_gets_none(make_hooks, graph_wrappe
     hooks.capture_graphs()
     prefill(hooks, "a")
     step(hooks, [("a", 1, 4, 4)])
-    assert graph_wrapper == [] and hooks.mtp_capacity == 8
+    (talker,) = [adapter for adapter in hooks.adapters if hasattr(adapter, "generators")]
+    assert graph_wrapper == [] and len(talker.buffers[0]) == 8
 
 
 def test_what_a_forward_puts_out_under_capture_is_kept_for_its_replays(make_hooks, monkeypatch):
-    from vllm_omni.worker import hooks as module
+    from vllm_omni.worker import graph_outputs
 
     hooks = make_hooks(Talker())
-    monkeypatch.setattr(module, "_is_capturing", lambda device: True)
+    monkeypatch.setattr(graph_outputs, "_is_capturing", lambda device: True)
     for size in (4, 2):
-        hooks.model.forward(input_ids=torch.zeros(size, dtype=torch.long), positions=torch.arange(size))
+        model_of(hooks).forward(input_ids=torch.zeros(size, dtype=torch.long), positions=torch.arange(size))
     monkeypatch.undo()
-    assert {size: outputs["probe"].shape[0] for size, outputs in hooks.captured.items()} == {4: 4, 2: 2}
+    assert [hooks.outputs.graphs.replayed(size)["probe"].shape[0] for size in (4, 2)] == [4, 2]
+    assert hooks.outputs.graphs.replayed(3) is None
 
 
 def test_only_a_device_says_that_it_is_capturing(monkeypatch):
-    from vllm_omni.worker.hooks import _is_capturing
+    from vllm_omni.worker.graph_outputs import _is_capturing
 
     assert not _is_capturing(torch.device("cpu"))
     for value in (True, False):
@@ -520,13 +535,12 @@ def test_only_a_device_says_that_it_is_capturing(monkeypatch):
 
 
 def test_outputs_of_a_device_are_copied_on_one_stream_of_their_own(make_hooks, monkeypatch):
-    from vllm_omni.worker import hooks as module
+    from vllm_omni.worker import step_outputs as module
 
     streams = []
     device_module = SimpleNamespace(Stream=lambda: streams.append("stream") or streams[-1])
     monkeypatch.setattr(torch, "get_device_module", lambda device: device_module)
     monkeypatch.setattr(module, "HostCopy", lambda value, device, stream: (value, device, stream))
-    hooks = make_hooks(Talker())
-    hooks.device, hooks._on_host = torch.device("meta"), False
-    assert hooks._start_copy(["a"]) == (["a"], device_module, "stream")
-    assert hooks._start_copy(["b"])[2] == "stream" and streams == ["stream"]
+    outputs = make_hooks(Quiet(), device=torch.device("meta")).outputs
+    assert outputs._start_copy(["a"]) == (["a"], device_module, "stream")
+    assert outputs._start_copy(["b"])[2] == "stream" and streams == ["stream"]

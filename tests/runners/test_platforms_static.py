@@ -104,7 +104,7 @@ def test_the_ascend_model_state_derives_from_vllms(release):
 
 
 @pytest.mark.parametrize("version", ["0.25.1", "0.26.0", "0.28.0", "0.32.0"])
-def test_the_hooks_of_a_model_state_are_where_they_were(version):
+def test_the_methods_of_a_model_state_are_where_they_were(version):
     state = methods(class_of("vllm.v1.worker.gpu.model_states.interface.ModelState", version, "vllm"))
     assert [a.arg for a in state["add_request"].args.args] == ["self", "req_index", "new_req_data"]
     assert [a.arg for a in state["prepare_inputs"].args.args] == ["self", "input_batch", "req_states"]

@@ -8,8 +8,8 @@ import torch
 from vllm_omni.worker.request_store import KEPT_STEPS, InputLog, InputRecord, RequestStore
 
 
-def live(*req_ids):
-    store = RequestStore()
+def live(*req_ids, resident=()):
+    store = RequestStore(resident)
     for req_id in req_ids:
         store.add(req_id)
     return store
@@ -48,8 +48,7 @@ def test_tensors_are_detached_also_in_lists():
 
 
 def test_resident_keys_are_cloned_where_they_are():
-    store = live("a")
-    store.keep_on_device({("codes", "audio")})
+    store = live("a", resident={("codes", "audio")})
     buffer = torch.zeros(2)
     store.merge("a", {"codes": {"audio": buffer, "ref": buffer}})
     buffer.fill_(7)

@@ -6,6 +6,7 @@ not, so payloads travel as bytes with shape and dtype.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -144,7 +145,7 @@ def convert(value: dict[str, Any], kind: type[Any], key: str) -> Any:
         raise PayloadError(f"payload {key!r}: {error}") from error
 
 
-def _flat(info: dict[str, Any], prefix: str) -> Any:
+def _flat(info: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
     for key, value in info.items():
         if not isinstance(key, str) or "." in key:
             raise PayloadError(f"payload {prefix}{key!r}: names are strings without a dot")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from functools import cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from vllm.distributed.parallel_state import get_pp_group
@@ -14,9 +14,16 @@ from vllm_omni.worker.adopt import adopt
 from vllm_omni.worker.binding import vllm_has_xdrope
 from vllm_omni.worker.hooks import OmniHooks
 from vllm_omni.worker.kv_transfer import KVTransferManager
+from vllm_omni.worker.stage import Stage
+
+if TYPE_CHECKING:
+    from vllm.v1.worker.gpu.model_runner import GPUModelRunner as Upstream
+    from vllm.v1.worker.gpu.model_states.interface import ModelState as UpstreamState
+else:
+    Upstream, UpstreamState = object, ABC  # as vLLM's ModelState is, so that `adopt` finds the same layout
 
 
-class OmniModelStateMixin(ABC):  # ABC as vLLM's ModelState is, so that `adopt` finds the same layout
+class OmniModelStateMixin(UpstreamState):
     """Over whichever `ModelState` vLLM resolves for the model."""
 
     omni: OmniHooks
@@ -26,47 +33,52 @@ class OmniModelStateMixin(ABC):  # ABC as vLLM's ModelState is, so that `adopt` 
         super().add_request(req_index, new_req_data)
 
     def prepare_inputs(self, input_batch: Any, req_states: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        inputs = super().prepare_inputs(input_batch, req_states, *args, **kwargs)
+        inputs: dict[str, Any] = super().prepare_inputs(input_batch, req_states, *args, **kwargs)
         omni = self.omni
         padded = input_batch.num_tokens_after_padding
-        if omni.is_dummy_step:
+        if omni.host.is_dummy_step:
             return {**inputs, **self._dummy_embeds(padded)}
-        if not (omni.needs_rows or omni.store.has_prompt_embeds):
+        if not omni.needs_rows:
             return inputs
         indices = input_batch.idx_mapping_np
         starts = input_batch.query_start_loc_np[: len(input_batch.req_ids) + 1]
         spans = starts[1:] - starts[:-1]
-        omni.set_rows(
+        omni.host.set_rows(
             input_batch.req_ids,
             spans.tolist(),
             req_states.num_computed_tokens_np[indices].tolist(),
             req_states.prompt_len.np[indices].tolist(),
         )
-        if omni.fixes_positions and "positions" in inputs:
-            omni.fixup_decode_positions(inputs["positions"])
-        omni.begin_forward()
+        if omni.host.fixes_positions and "positions" in inputs:
+            omni.host.fixup_decode_positions(inputs["positions"])
+        omni.outputs.begin_forward()
         if not get_pp_group().is_first_rank:
             return {**inputs, **omni.build_extra_kwargs()}
-        embeds, extra = omni.prepare_inputs(input_batch.input_ids[:padded], self._own_embeds(padded), spans)
+        ids, extra = input_batch.input_ids[:padded], {}
+        embeds = omni.prepare_prefill_embeds(ids, self._own_embeds(padded))
         if embeds is not None:
             inputs = {**inputs, "inputs_embeds": embeds}
-        if omni.has_preprocess:
-            inputs["input_ids"] = input_batch.input_ids[:padded]
+        if omni.traits.has_preprocess:
+            extra = omni.inputs.preprocess(ids, embeds, spans)
+            inputs["input_ids"] = ids
         return {**inputs, **omni.build_extra_kwargs(), **extra}
 
     def _own_embeds(self, num_tokens: int) -> torch.Tensor | None:
         """vLLM's embeddings of this step, where the model takes embeddings anyway."""
-        return self.omni.embeds_buffer[:num_tokens] if self.omni.vllm_embeds else None
+        stage = self.omni.host.stage
+        return stage.embeds_buffer[:num_tokens] if stage.vllm_embeds else None
 
     def prepare_dummy_inputs(self, num_reqs: int, num_tokens: int) -> dict[str, Any]:
         return {**super().prepare_dummy_inputs(num_reqs, num_tokens), **self._dummy_embeds(num_tokens)}
 
     def _dummy_embeds(self, num_tokens: int) -> dict[str, Any]:
-        return {"inputs_embeds": self.omni.embeds_buffer[:num_tokens]} if self.omni.has_preprocess else {}
+        if not self.omni.traits.has_preprocess:
+            return {}
+        return {"inputs_embeds": self.omni.host.stage.embeds_buffer[:num_tokens]}
 
 
 @cache
-def omni_model_state_class(base: type[Any]) -> type[Any]:
+def omni_model_state_class(base: type[object]) -> type[object]:
     """The mixin over a class of model states."""
     return type(f"Omni{base.__name__}", (OmniModelStateMixin, base), {})
 
@@ -78,11 +90,12 @@ def vllm_embeds_buffer(state: Any) -> torch.Tensor | None:
     return getattr(state, "inputs_embeds", None)
 
 
-class OmniModelRunnerV2Mixin:
+class OmniModelRunnerV2Mixin(Upstream):
     """Over `vllm.v1.worker.gpu.model_runner.GPUModelRunner` or a platform's class that derives from it."""
 
     generation: ClassVar[bool] = False
     kv_transfer: KVTransferManager | None = None
+    execute_model_state: Any
 
     def load_model(self, *args: Any, **kwargs: Any) -> None:
         super().load_model(*args, **kwargs)
@@ -92,37 +105,37 @@ class OmniModelRunnerV2Mixin:
         if buffer is None:
             shape = (state.max_num_tokens, state.inputs_embeds_size)
             buffer = torch.zeros(shape, dtype=state.dtype, device=state.device)
-        self.omni = OmniHooks(
-            self.get_model(),
-            self.vllm_config,
-            self.device,
-            state.dtype,
-            buffer,
-            state.max_num_reqs,
+        stage = Stage(
+            model=self.get_model(),
+            vllm_config=self.vllm_config,
+            device=self.device,
+            dtype=state.dtype,
+            embeds_buffer=buffer,
+            max_num_reqs=state.max_num_reqs,
             generation=self.generation,
             v2=True,
+            vllm_embeds=has_own,
             has_xdrope=vllm_has_xdrope(),
             kv_transfer=self.kv_transfer,
         )
-        self.omni.vllm_embeds = has_own
+        self.omni = OmniHooks(stage)
         state.omni = self.omni
-        adopt(state, omni_model_state_class(type(state)))
+        adopt(state, omni_model_state_class(state.__class__))
 
     @torch.inference_mode()
     def execute_model(self, scheduler_output: Any, *args: Any, dummy_run: bool = False, **kwargs: Any) -> Any:
         omni = self.omni
-        omni.is_dummy_step = dummy_run
         if dummy_run:
-            omni.rows = []
+            omni.host.begin_dummy_step()
             return super().execute_model(scheduler_output, *args, dummy_run=True, **kwargs)
-        omni.extract_kv(scheduler_output, self.kv_caches)
+        omni.outputs.extract_kv(scheduler_output, self.kv_caches)
         omni.begin_step(scheduler_output)
         omni.on_new_requests(scheduler_output)
         output = super().execute_model(scheduler_output, *args, **kwargs)
         state = self.execute_model_state
         if state is None:
-            return omni.finish_idle_step(output)
-        if omni.rows and state.hidden_states is not None:
+            return omni.outputs.finish_idle_step(output)
+        if omni.host.rows and state.hidden_states is not None:
             try:
                 omni.process_model_output(state.hidden_states)
             except Exception:

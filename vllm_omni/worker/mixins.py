@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vllm_omni.worker.adopt import adopt
 from vllm_omni.worker.kv_transfer import KVTransferManager
 
+if TYPE_CHECKING:
+    from vllm.v1.worker.worker_base import WorkerBase as Upstream
+else:
+    Upstream = object
 
-class OmniWorkerMixin:
+
+class OmniWorkerMixin(Upstream):
     """Over a vLLM worker. `use_v2_model_runner`, which vLLM sets per engine, decides between the two runners."""
 
     def runner_class(self, v2: bool) -> type[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -37,11 +37,15 @@ class InputRecord:
         return parts
 
 
+FedStep = tuple[list[InputRecord], list[int], torch.Tensor, torch.Tensor]
+"""A step's decode rows: their records and positions, and the embeddings and ids that were fed."""
+
+
 class InputLog:
     """What was fed in the decode rows of the last steps, all requests together, and not yet in their own records."""
 
     def __init__(self) -> None:
-        self._steps: list[tuple[list[InputRecord], list[int], torch.Tensor, torch.Tensor]] = []
+        self._steps: list[FedStep] = []
 
     def __len__(self) -> int:
         return len(self._steps)
@@ -63,9 +67,9 @@ class InputLog:
                 record.add_span(position, embeds[index].clone(), ids[index].clone())
 
 
-def _runs(steps: list[Any]) -> Iterator[list[Any]]:
+def _runs(steps: list[FedStep]) -> Iterator[list[FedStep]]:
     """Consecutive steps with the same requests in the same order, each one position further."""
-    run: list[Any] = []
+    run: list[FedStep] = []
     for step in steps:
         if run and not (step[0] == run[-1][0] and step[1] == [position + 1 for position in run[-1][1]]):
             yield run
@@ -76,9 +80,9 @@ def _runs(steps: list[Any]) -> Iterator[list[Any]]:
 
 
 class RequestState:
-    """One request. `info` is the payload that the model's hooks read and write; `prepared` counts the leading tokens
+    """One request. `info` is the payload that the model's methods read and write; `prepared` counts the leading tokens
     whose inputs the model has made, `lost` those whose KV a preemption took; `positions` are rotary positions
-    `[dims, tokens]` that were computed beforehand.
+    `[dims, tokens]` that were computed beforehand, and the offset of those on the line after them.
     """
 
     __slots__ = (
@@ -89,7 +93,6 @@ class RequestState:
         "positions",
         "prepared",
         "prompt_embeds",
-        "prompt_token_ids",
         "req_id",
         "sampling_params",
     )
@@ -101,10 +104,9 @@ class RequestState:
         self.prepared = 0
         self.lost = 0
         self.prompt_embeds: torch.Tensor | None = None
-        self.prompt_token_ids: list[int] | None = None
         self.mm_features: list[Any] = []
         self.sampling_params: Any = None
-        self.positions: torch.Tensor | None = None
+        self.positions: tuple[torch.Tensor, int] | None = None
 
     def extra_arg(self, name: str) -> Any:
         """An entry of the request's `SamplingParams.extra_args`, or None."""
@@ -112,34 +114,18 @@ class RequestState:
         return extra.get(name) if isinstance(extra, dict) else None
 
 
-class RequestStore:
-    """The states of all live requests, by request id."""
+class RequestStore(dict[str, RequestState]):
+    """The states of all live requests, by request id.
 
-    def __init__(self) -> None:
-        self._states: dict[str, RequestState] = {}
+    `(group, name)` entries of payloads among `resident` stay where they are instead of moving to the CPU.
+    """
+
+    def __init__(self, resident: Iterable[tuple[str, str]] = ()) -> None:
+        super().__init__()
         self.fed = InputLog()
         self._preempted: set[str] = set()
         self._resident: dict[str, set[str]] = {}
-        self.has_prompt_embeds = False
-        """Whether any request so far came with prompt embeddings."""
-
-    def __len__(self) -> int:
-        return len(self._states)
-
-    def __contains__(self, req_id: object) -> bool:
-        return req_id in self._states
-
-    def __getitem__(self, req_id: str) -> RequestState:
-        return self._states[req_id]
-
-    def get(self, req_id: str) -> RequestState | None:
-        """The request's state, or None."""
-        return self._states.get(req_id)
-
-    def keep_on_device(self, keys: Iterable[tuple[str, str]]) -> None:
-        """From now on, `(group, name)` entries among `keys` stay where they are instead of moving to the CPU."""
-        self._resident = {}
-        for group, name in keys:
+        for group, name in resident:
             self._resident.setdefault(group, set()).add(name)
 
     def is_resident(self, key: Any) -> bool:
@@ -149,24 +135,24 @@ class RequestStore:
     def begin_step(self, finished: Collection[str], preempted: Collection[str], resumed: Collection[str]) -> None:
         """Drop finished requests; remember preempted ones, which V2 sends again as if they were new."""
         for req_id in finished:
-            self._states.pop(req_id, None)
-        if finished and not self._states:
+            self.pop(req_id, None)
+        if finished and not self:
             self.fed = InputLog()
         if self._preempted:
             self._preempted.difference_update(finished, resumed)
         for req_id in preempted:
-            if (state := self._states.get(req_id)) is not None:
+            if (state := self.get(req_id)) is not None:
                 state.lost = state.prepared
                 self._preempted.add(req_id)
 
-    def add(self, req_id: str) -> tuple[RequestState, str]:
+    def add(self, req_id: str) -> tuple[RequestState, Literal["new", "resumed", "updated"]]:
         """The state of a request that the scheduler calls new, and what it is: `new`, `resumed` or `updated`.
 
         A resumed request keeps what it has: its payload was sent before. An updated one (streaming input) gets more.
         """
-        state = self._states.get(req_id)
+        state = self.get(req_id)
         if state is None:
-            state = self._states[req_id] = RequestState(req_id, self.fed)
+            state = self[req_id] = RequestState(req_id, self.fed)
             return state, "new"
         if req_id in self._preempted:
             self._preempted.discard(req_id)
@@ -178,7 +164,7 @@ class RequestStore:
 
         An update for a request that is gone is dropped.
         """
-        state = self._states.get(req_id)
+        state = self.get(req_id)
         if state is not None and update:
             self.merge_into(state.info, update)
 
@@ -193,14 +179,16 @@ class RequestStore:
                 for name, item in value.items():
                     if not isinstance(item, torch.Tensor | list):
                         inner[name] = item
+                    elif name in resident and isinstance(item, torch.Tensor):
+                        inner[name] = item.detach().clone()
                     else:
-                        inner[name] = item.detach().clone() if _stays(item, name, resident) else _to_host(item)
+                        inner[name] = _to_host(item)
             else:
                 info[key] = _to_host(value)
 
     def replace(self, req_id: str, payload: dict[str, Any]) -> None:
         """Put `payload` in place of the request's info; of the old `meta`, progress of a streaming input is kept."""
-        state = self._states.get(req_id)
+        state = self.get(req_id)
         if state is None:
             return
         old = state.info.get("meta")
@@ -213,10 +201,6 @@ class RequestStore:
         if meta or "meta" in info:
             info["meta"] = meta
         state.info = info
-
-
-def _stays(item: Any, name: str, resident: Collection[str]) -> bool:
-    return name in resident and isinstance(item, torch.Tensor)
 
 
 def _to_host(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -121,7 +121,7 @@ def _cut(value: torch.Tensor, rows: Sequence[Row], own: bool) -> list[torch.Tens
     return [part.clone() for part in parts] if own else parts
 
 
-def map_tensors(value: Any, function: Any) -> Any:
+def map_tensors(value: Any, function: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     """`value` with `function` applied to each tensor in dicts, lists and tuples."""
     if isinstance(value, torch.Tensor):
         return function(value)

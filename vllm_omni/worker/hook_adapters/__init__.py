@@ -1,10 +1,10 @@
-"""Adapters in the order in which they run: the model's own hooks first, then what builds on them."""
+"""Adapters in the order in which they run: the model's own methods first, then what builds on them."""
 
-from vllm_omni.worker.hook_adapters.base import DefaultModelRunnerAdapter, ModelHookError, ModelRunnerAdapter
+from vllm_omni.worker.hook_adapters.base import AdapterHost, DefaultModelRunnerAdapter, ModelRunnerAdapter
 from vllm_omni.worker.hook_adapters.registry import ModelAdapterRegistry
 
 from vllm_omni.worker.hook_adapters import (  # isort: skip  (registration order)
-    model_hooks,
+    model_methods,
     mrope,
     qwen3_talker,
     glm_image,
@@ -13,14 +13,14 @@ from vllm_omni.worker.hook_adapters import (  # isort: skip  (registration order
 )
 
 __all__ = [
+    "AdapterHost",
     "DefaultModelRunnerAdapter",
     "ModelAdapterRegistry",
-    "ModelHookError",
     "ModelRunnerAdapter",
     "glm_image",
     "hunyuan_vl",
     "mimo_audio",
-    "model_hooks",
+    "model_methods",
     "mrope",
     "qwen3_talker",
 ]

@@ -15,7 +15,7 @@ class HunYuanVLAdapter(DefaultModelRunnerAdapter):
     requires = ("get_xdrope_input_positions",)
 
     def on_model_loaded(self, runner: AdapterHost, model: Any) -> None:
-        if callable(getattr(model, "get_xdrope_input_positions", None)) and not runner.has_xdrope:
+        if runner.traits.asks_xdrope and not runner.stage.has_xdrope:
             runner.warn_once(
                 f"{type(model).__name__} asks for XD-RoPE, which this vLLM does not have; its M-RoPE positions are used"
             )

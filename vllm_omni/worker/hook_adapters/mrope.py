@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import torch
 
-from vllm_omni.worker.hook_adapters.base import AdapterHost, DefaultModelRunnerAdapter, naming
+from vllm_omni.worker.hook_adapters.base import AdapterHost, DefaultModelRunnerAdapter
 from vllm_omni.worker.hook_adapters.registry import ModelAdapterRegistry
+from vllm_omni.worker.model_errors import naming
 from vllm_omni.worker.request_store import RequestState
 
 GRIDS = ("image_grid_thw", "video_grid_thw")
@@ -27,14 +27,10 @@ class MRopeAdapter(DefaultModelRunnerAdapter):
     requires = ("get_mrope_input_positions",)
 
     def on_model_loaded(self, runner: AdapterHost, model: Any) -> None:
-        self.model = model
-        self.ask = model.get_mrope_input_positions
-        parameters = inspect.signature(self.ask).parameters.values()
-        self.accepts_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
-        self.accepted = {p.name for p in parameters}
-        self.precomputes = bool(getattr(model, "precomputed_mrope_decode", False))
+        assert runner.traits.mrope is not None
+        self.model, self.traits = model, runner.traits.mrope
         self.request: RequestState | None = None
-        self.hf_config = getattr(runner.vllm_config.model_config, "hf_config", None)
+        self.hf_config = getattr(runner.stage.vllm_config.model_config, "hf_config", None)
         model.get_mrope_input_positions = self.positions
 
     def init_request_positions(self, runner: AdapterHost, req_state: RequestState) -> None:
@@ -49,11 +45,11 @@ class MRopeAdapter(DefaultModelRunnerAdapter):
             given = {"mm_features": mm_features, **kwargs}
             if state is not None:
                 given |= self.metadata(mm_features or [], state)
-            if not self.accepts_all:
-                given = {name: value for name, value in given.items() if name in self.accepted}
+            if self.traits.accepts is not None:
+                given = {name: value for name, value in given.items() if name in self.traits.accepts}
             with naming(self.model, "get_mrope_input_positions", state.req_id if state else "no request"):
-                stored, delta = self.ask(input_tokens, **given)
-            if state is not None and self.precomputes:
+                stored, delta = self.traits.method(input_tokens, **given)
+            if state is not None and self.traits.precomputes_decode:
                 state.positions = (stored, delta)
         missing = len(input_tokens) - stored.shape[1]
         if missing > 0:

@@ -1,58 +1,55 @@
-"""The hooks that a model declares for itself: `has_preprocess`, `has_postprocess`, `have_multimodal_outputs`."""
+"""The methods that a model declares for itself: `has_preprocess`, `has_postprocess`, `have_multimodal_outputs`."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from vllm_omni.worker.binding import OmniOutput
-from vllm_omni.worker.hook_adapters.base import (
-    AdapterHost,
-    DefaultModelRunnerAdapter,
-    ModelHookError,
-    hook_error,
-    naming,
-)
+from vllm_omni.worker.hook_adapters.base import AdapterHost, DefaultModelRunnerAdapter
 from vllm_omni.worker.hook_adapters.registry import ModelAdapterRegistry
+from vllm_omni.worker.model_errors import ModelMethodError, method_error, naming
 from vllm_omni.worker.step import IS_PREFILL, NUM_COMPUTED, PROMPT_LEN, Row
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @ModelAdapterRegistry.register()
-class ModelHooksAdapter(DefaultModelRunnerAdapter):
-    """Calls the model's own hooks, per row or batched, as the phase contract routes them.
+class ModelMethodsAdapter(DefaultModelRunnerAdapter):
+    """Calls the model's own methods, per row or batched, as the phase contract routes them.
 
     Each position of a request is prepared once. A row that is computed again after a preemption is fed what was fed
-    the first time, and no hook sees it; new tokens at its end are prepared as if they were a row of their own.
+    the first time, and no method sees it; new tokens at its end are prepared as if they were a row of their own.
     """
 
     requires = ("has_preprocess", "has_postprocess", "have_multimodal_outputs", "make_omni_output")
 
     def on_model_loaded(self, runner: AdapterHost, model: Any) -> None:
-        self.model = model
-        self.batch_hook = getattr(model, "preprocess_decode_batch", None)
-        self.whole_batch_hook = getattr(model, "preprocess_batch", None)
-        self.has_preprocess = bool(getattr(model, "has_preprocess", False))
-        self.has_postprocess = bool(getattr(model, "has_postprocess", False))
-        self.uses_hidden = getattr(model, "postprocess_uses_hidden_states", True)
-        self.uses_outputs = getattr(model, "postprocess_uses_multimodal_outputs", True)
-        self.uses_infos = getattr(model, "postprocess_uses_req_infos", True)
-        self.make_output = getattr(model, "make_omni_output", None)
+        self.model, self.traits = model, runner.traits
 
     # -- before the forward ------------------------------------------------------------------------------------------
 
-    def preprocess(self, runner, input_ids, inputs_embeds, scheduler_output, num_scheduled_tokens_np):
-        if not self.has_preprocess:
+    def preprocess(
+        self,
+        runner: AdapterHost,
+        input_ids: torch.Tensor,
+        inputs_embeds: torch.Tensor,
+        scheduler_output: Any,
+        num_scheduled_tokens_np: np.ndarray,
+    ) -> tuple[torch.Tensor, torch.Tensor, dict[str, Any]]:
+        if not self.traits.has_preprocess:
             return input_ids, inputs_embeds, {}
-        if callable(self.whole_batch_hook):
+        if self.traits.preprocess_batch is not None:
             req_ids = [row.req_id for row in runner.rows]
             with naming(self.model, "preprocess_batch", req_ids):
-                self.whole_batch_hook(
+                self.traits.preprocess_batch(
                     req_ids=req_ids,
                     model_intermediate_buffer={req_id: runner.store[req_id].info for req_id in req_ids},
                     device=input_ids.device,
                 )
-        batched = self.batch_hook if callable(self.batch_hook) else None
+        batched = self.traits.preprocess_decode_batch is not None
         group: list[tuple[Row, dict[str, Any]]] = []
         for row in runner.rows:
             if row.replayed:
@@ -61,7 +58,7 @@ class ModelHooksAdapter(DefaultModelRunnerAdapter):
                 if row.start == row.end:
                     continue
             info = runner.request_info(row)
-            if batched is not None and row.is_decode_step:
+            if batched and row.is_decode_step:
                 group.append((row, info))
                 continue
             if group:
@@ -72,7 +69,9 @@ class ModelHooksAdapter(DefaultModelRunnerAdapter):
             self._decode_batch(runner, group, input_ids, inputs_embeds)
         return input_ids, inputs_embeds, {}
 
-    def _one_row(self, runner: AdapterHost, row: Row, info: dict[str, Any], ids: Any, embeds: Any) -> None:
+    def _one_row(
+        self, runner: AdapterHost, row: Row, info: dict[str, Any], ids: torch.Tensor, embeds: torch.Tensor
+    ) -> None:
         start, end = row.start, row.end
         ids_in = ids[start:end]
         try:
@@ -90,16 +89,19 @@ class ModelHooksAdapter(DefaultModelRunnerAdapter):
                 embeds[start:end].copy_(new_embeds)
             if new_ids is not ids_in and isinstance(new_ids, torch.Tensor) and new_ids.numel() == end - start:
                 ids_in.copy_(new_ids.reshape(-1))
-        except ModelHookError:
+        except ModelMethodError:
             raise
         except KeyError as error:
             reason = "its update has no 'mtp_inputs'" if error.args == ("mtp_inputs",) else error
-            raise hook_error(self.model, "preprocess", row.req_id, reason) from error
+            raise method_error(self.model, "preprocess", row.req_id, reason) from error
         except Exception as error:
-            raise hook_error(self.model, "preprocess", row.req_id, error) from error
+            raise method_error(self.model, "preprocess", row.req_id, error) from error
         runner.store.merge(row.req_id, update)
 
-    def _decode_batch(self, runner: AdapterHost, group: list[Any], ids: Any, embeds: Any) -> None:
+    def _decode_batch(
+        self, runner: AdapterHost, group: list[tuple[Row, dict[str, Any]]], ids: torch.Tensor, embeds: torch.Tensor
+    ) -> None:
+        assert self.traits.preprocess_decode_batch is not None
         rows, infos = [row for row, _ in group], [info for _, info in group]
         starts = [row.start for row in rows]
         n, first = len(rows), starts[0]
@@ -107,14 +109,14 @@ class ModelHooksAdapter(DefaultModelRunnerAdapter):
         offsets = None if contiguous else torch.tensor(starts).to(ids.device, non_blocking=True)
         ids_in = ids[first : first + n] if contiguous else ids.index_select(0, offsets)
         with naming(self.model, "preprocess_decode_batch", [row.req_id for row in rows]):
-            result = self.batch_hook(input_ids=ids_in, req_infos=infos)
+            result = self.traits.preprocess_decode_batch(input_ids=ids_in, req_infos=infos)
             expected = 3 if runner.mtp_batch is None else 5
             if len(result) != expected:
                 raise ValueError(f"{len(result)} results, not {expected}")
             new_ids, new_embeds, *mtp_inputs, updates = result
             if new_ids.numel() != n or new_embeds.shape[0] != n or len(updates) != n:
                 raise ValueError(f"results for {new_ids.numel()}, {new_embeds.shape[0]} and {len(updates)} of {n} rows")
-            if mtp_inputs:
+            if runner.mtp_batch is not None:
                 runner.mtp_batch.add(rows, new_ids, new_embeds, *mtp_inputs)
             elif contiguous:
                 embeds[first : first + n].copy_(new_embeds)
@@ -128,30 +130,29 @@ class ModelHooksAdapter(DefaultModelRunnerAdapter):
         for row, update in zip(rows, updates, strict=True):
             runner.store.merge(row.req_id, update)
 
-    def _replay(self, runner: AdapterHost, row: Row, ids: Any, embeds: Any) -> None:
-        state = runner.store[row.req_id]
+    def _replay(self, runner: AdapterHost, row: Row, ids: torch.Tensor, embeds: torch.Tensor) -> None:
+        """Feed the leading tokens of a row what they were fed before; what is not known of them is prepared again."""
         position, end = row.computed, row.computed + row.replayed
         shift = row.start - row.computed
-        for a, b, known_embeds, known_ids in state.inputs.read(position, end):
-            self._prepare_again(runner, row, position, a, ids, embeds)
+        for a, b, known_embeds, known_ids in runner.store[row.req_id].inputs.read(position, end):
+            if position < a:
+                self._prepare_again(runner, _part(row, position, a), ids, embeds)
             embeds[shift + a : shift + b].copy_(known_embeds)
             ids[shift + a : shift + b].copy_(known_ids)
             position = max(position, b)  # a position that held a rejected draft was recorded again
-        self._prepare_again(runner, row, position, end, ids, embeds)
+        if position < end:
+            self._prepare_again(runner, _part(row, position, end), ids, embeds)
 
-    def _prepare_again(self, runner: AdapterHost, row: Row, start: int, end: int, ids: Any, embeds: Any) -> None:
+    def _prepare_again(self, runner: AdapterHost, row: Row, ids: torch.Tensor, embeds: torch.Tensor) -> None:
         """Prepare positions that a prefix cache had spared; the payload is past them, so the update is dropped."""
-        if start >= end:
-            return
-        shift = row.start - row.computed
         info = {
             **runner.store[row.req_id].info,
             "request_id": row.req_id,
             PROMPT_LEN: row.prompt_len,
-            NUM_COMPUTED: start,
-            IS_PREFILL: start < row.prompt_len,
+            NUM_COMPUTED: row.computed,
+            IS_PREFILL: row.is_prefill,
         }
-        span = slice(shift + start, shift + end)
+        span = slice(row.start, row.end)
         with naming(self.model, "preprocess", row.req_id):
             new_ids, new_embeds, _ = self.model.preprocess(input_ids=ids[span], input_embeds=embeds[span], **info)
             embeds[span].copy_(new_embeds)
@@ -159,27 +160,36 @@ class ModelHooksAdapter(DefaultModelRunnerAdapter):
 
     # -- after the forward -------------------------------------------------------------------------------------------
 
-    def extract_outputs(self, runner, hidden_states):
+    def extract_outputs(self, runner: AdapterHost, hidden_states: Any) -> tuple[Any, Any]:
         if type(hidden_states) is tuple and len(hidden_states) == len(OmniOutput._fields):
             hidden_states = OmniOutput(*hidden_states)  # a graph wrapper returns the fields as a plain tuple
         if isinstance(hidden_states, OmniOutput):
             return hidden_states.text_hidden_states, hidden_states.multimodal_outputs
         return super().extract_outputs(runner, hidden_states)
 
-    def postprocess(self, runner, hidden_states, multimodal_outputs, scheduler_output):
-        if not self.has_postprocess:
+    def postprocess(
+        self, runner: AdapterHost, hidden_states: torch.Tensor, multimodal_outputs: Any, scheduler_output: Any
+    ) -> None:
+        traits = self.traits
+        if not traits.has_postprocess:
             return
-        outputs = multimodal_outputs if self.uses_outputs else None
-        hook, store = self.model.postprocess, runner.store
+        outputs = multimodal_outputs if traits.postprocess_uses_outputs else None
+        method, store = self.model.postprocess, runner.store
         for row in runner.rows:
             start = row.start + row.replayed
             if start == row.end:
                 continue
-            kwargs = dict(store[row.req_id].info) if self.uses_infos else {}
+            kwargs = dict(store[row.req_id].info) if traits.postprocess_uses_infos else {}
             kwargs.pop("hidden_states", None)
-            hidden = hidden_states[start : row.end] if self.uses_hidden else hidden_states
+            hidden = hidden_states[start : row.end] if traits.postprocess_uses_hidden else hidden_states
             try:
-                update = hook(hidden, multimodal_outputs=outputs, **kwargs)
+                update = method(hidden, multimodal_outputs=outputs, **kwargs)
             except Exception as error:
-                raise hook_error(self.model, "postprocess", row.req_id, error) from error
+                raise method_error(self.model, "postprocess", row.req_id, error) from error
             store.merge(row.req_id, update)
+
+
+def _part(row: Row, position: int, end: int) -> Row:
+    """The tokens of a row at positions `position` to `end`."""
+    shift = row.start - row.computed
+    return Row(row.req_id, shift + position, shift + end, position, row.prompt_len)
