@@ -19,6 +19,7 @@ Exit codes:
   1  --check: something would change, or a finding is an error
   2  usage or input: no such path, not vllm-omni, dirty tree, no network
   3  the tool's own verification failed; nothing was written
+  130  interrupted; the tree is as it was
 """
 
 

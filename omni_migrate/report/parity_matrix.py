@@ -210,7 +210,9 @@ def redraw_matrix(page: bytes, features: Sequence[Feature], version: str | None 
 
 
 def _title(version: str | None) -> str:
-    return f"{_TITLE}{f' of vllm-omni {version}' if version else ''}"
+    """Of the release alone: the commits since its tag change with every commit, this page's own included."""
+    release = (version or "").partition("+")[0]
+    return f"{_TITLE}{f' of vllm-omni {release}' if release else ''}"
 
 
 def _row(feature: Feature, notes: str) -> str:

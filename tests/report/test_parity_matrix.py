@@ -131,6 +131,11 @@ def test_what_people_wrote_on_the_page_stays(old, new):
     assert after.count(b"\n") == after.count(b"\r\n") or b"\r" not in after
 
 
+def test_a_commit_after_the_release_does_not_change_the_page():
+    assert draw_matrix(OLD, "1.0+3.gabc1234") == PAGE
+    assert redraw_matrix(PAGE.encode(), OLD, "1.0+4.gdef5678").decode() == PAGE
+
+
 def test_a_page_that_nobody_edited_is_as_if_drawn_anew():
     assert redraw_matrix(PAGE.encode(), NEW, "1.1").decode() == draw_matrix(NEW, "1.1")
 
