@@ -111,6 +111,37 @@ def test_a_new_file_that_somebody_else_made_meanwhile_is_kept(root: Path) -> Non
     assert tree(root) == before
 
 
+@pytest.mark.parametrize("path", ["notes/new.py", "notes/deeper/new.py"])
+def test_a_file_where_a_folder_belongs_stops_everything(root: Path, path: str) -> None:
+    (root / "notes").write_bytes(b"mine")
+    before = tree(root)
+    with pytest.raises(InputError, match=f"{path} cannot be written, as .*/notes is no folder: move it elsewhere"):
+        apply_in_place(root, [FileChange("run.py", (root / "run.py").read_bytes(), b"x"), FileChange(path, None, b"y")])
+    assert tree(root) == before
+
+
+def test_a_folder_that_became_a_file_meanwhile_keeps_nobody_from_putting_back(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = tree(root)
+    place = apply._place
+
+    def turned_into_a_file(entry: apply._Entry) -> None:
+        if entry.path == "made/new.py":
+            entry.new.unlink()
+            entry.new.parent.rmdir()
+            entry.new.parent.write_bytes(b"mine")
+        place(entry)
+
+    monkeypatch.setattr(apply, "_place", turned_into_a_file)
+    run_py = FileChange("run.py", (root / "run.py").read_bytes(), b"x")
+    with pytest.raises(InputError, match="nothing was changed"):
+        apply_in_place(root, [run_py, FileChange("made/new.py", None, b"y")])
+    assert (root / "made").read_bytes() == b"mine"
+    (root / "made").unlink()
+    assert tree(root) == before
+
+
 def test_a_link_is_written_through(root: Path) -> None:
     (root / "link.py").symlink_to("pkg/crlf.py")
     apply_in_place(root, [FileChange("link.py", b"a = 1\r\nb = 2\r\n", b"c = 3\r\n")])
