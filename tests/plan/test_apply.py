@@ -598,7 +598,16 @@ def test_anything_else_there_is_refused(root: Path, tmp_path: Path, there: str) 
     assert tree(tmp_path) == before
 
 
-@pytest.mark.parametrize("existed", [False, True])
+@pytest.mark.parametrize("output", [".git/refs/heads/new", ".GIT/new", "link/new", "../named.otherwise/refs/new"])
+def test_an_output_in_gits_own_folder_is_refused(root: Path, tmp_path: Path, output: str) -> None:
+    subprocess.run(["git", "init", "-q", "--bare", tmp_path / "named.otherwise"], check=True)
+    (root / "link").symlink_to(".git")
+    with pytest.raises(InputError, match="lies in git's own folder"):
+        apply_to_output(root, [], root / output)
+    assert not (root / output).exists()
+
+
+@pytest.mark.parametrize("existed", [True, False])
 def test_an_interrupted_output_leaves_nothing(root: Path, tmp_path: Path, existed: bool) -> None:
     if existed:
         (tmp_path / "out").mkdir()
