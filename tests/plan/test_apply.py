@@ -476,6 +476,14 @@ def tree_but_pipes(root: Path) -> set[str]:
     return {str(path) for path in root.rglob("*")} | {(root / "run.py").read_text()}
 
 
+def test_a_journal_with_a_path_that_no_file_can_have_is_one_line(root: Path) -> None:
+    step = {"path": "half\ud800.py", "before": None, "after": "0" * 64}
+    journal = json.dumps({"token": "0" * 16, "folders": [], "files": [step], "branch": None})
+    (root / ".git" / JOURNAL).write_text(journal)
+    with pytest.raises(InputError, match="is no journal of omni-migrate"):
+        recover(root)
+
+
 def test_a_git_folder_of_another_checkout_is_not_written_to(root: Path, tmp_path: Path) -> None:
     unpacked = tmp_path / "unpacked"
     unpacked.mkdir()
