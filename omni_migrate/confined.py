@@ -44,3 +44,12 @@ def is_gits_own(path: str) -> bool:
         if visible.partition(":")[0].rstrip(". ").lower() in (".git", "git~1"):
             return True
     return False
+
+
+def lies_in_git_folder(place: Path) -> bool:
+    """Whether a place, links resolved, is or lies in a git folder, also a bare or separate one of another name."""
+    real = Path(os.path.realpath(place))
+    return is_gits_own(str(real)) or any(
+        (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir()
+        for folder in (real, *real.parents)
+    )

@@ -320,6 +320,7 @@ def _list(item: object) -> list[object]:
 def _text(item: object) -> str:
     if not isinstance(item, str) or not item or len(item) > 4096:
         raise ValueError("no text where a path or a name belongs")
+    os.fsencode(item)  # half of a surrogate pair names no file: a ValueError too
     return item
 
 

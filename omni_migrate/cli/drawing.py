@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
 from omni_migrate.cli.guard import closed_pipe_is_fine, refuse_closed_output
-from omni_migrate.confined import is_gits_own
+from omni_migrate.confined import lies_in_git_folder
 from omni_migrate.errors import InputError
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class _Captured(io.TextIOWrapper):
 def _refuse_place(file: Path, output: Path | None) -> None:
     """Raise InputError for a place where no report can be, or where something else is that must not be lost."""
     place = Path(os.path.realpath(file))
-    if is_gits_own(str(place)):
+    if lies_in_git_folder(place):
         raise InputError(f"--report {file}: lies in git's own folder; choose another place")
     if place.is_dir():
         raise InputError(f"--report {file}: is a folder; name a file in it")

@@ -208,6 +208,7 @@ def _entries(checkout: Checkout, root: Path, changes: Sequence[FileChange]) -> l
             raise InputError(f"{other.path} and {entry.path} are one file with two planned contents")
         if change.before is None and (root / change.path).is_symlink():
             raise InputError(f"{change.path} exists by now: run again")
+        _refuse_no_folder(change.path, target)
         try:
             verify(change, target)
         except OSError as error:
@@ -215,6 +216,13 @@ def _entries(checkout: Checkout, root: Path, changes: Sequence[FileChange]) -> l
         if change.before is not None and not (target.stat().st_mode & 0o222 and os.access(target, os.W_OK)):
             raise InputError(f"{change.path} is read-only: make it writable (chmod u+w) and run again")
     return list(entries.values())
+
+
+def _refuse_no_folder(path: str, target: Path) -> None:
+    """Raise InputError where something that is no folder stands at the place of one that the file needs."""
+    above = next(folder for folder in target.parents if os.path.lexists(folder))
+    if not above.is_dir():
+        raise InputError(f"{path} cannot be written, as {above} is no folder: move it elsewhere and run again")
 
 
 def written_place(checkout: Checkout, root: Path, path: str) -> Path:
@@ -322,8 +330,8 @@ def _clean_up(held: Held, journal: Journal) -> None:
     with suppress(OSError):
         sync_folder(held.checkout.git_folder)  # the originals go only when it is sure that all is in place
         for left in _lefts(held, journal):
-            left.old.unlink(missing_ok=True)
-            left.new.unlink(missing_ok=True)
+            _remove(left.old)
+            _remove(left.new)
         clean_locks(held, DONE, journal.branch)
         remove_own_files(held)
         held.own(DONE).unlink(missing_ok=True)
@@ -363,7 +371,7 @@ def _roll_back(held: Held, journal: Journal) -> None:
             with suppress(OSError):
                 (held.checkout.top / folder).rmdir()
         for parent in {left.target.parent for left in lefts}:
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError, NotADirectoryError):
                 sync_folder(parent)
         clean_locks(held, JOURNAL, journal.branch)
         held.own(JOURNAL).unlink()
@@ -399,8 +407,14 @@ def _put_back(left: _Left) -> None:
             left.target.unlink()
         if not os.path.lexists(left.target):
             _link(left.old, left.target)
-        left.old.unlink(missing_ok=True)
-    left.new.unlink(missing_ok=True)
+        _remove(left.old)
+    _remove(left.new)
+
+
+def _remove(file: Path) -> None:
+    """Remove a file that may be gone, and whose folder may be a file by now."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        file.unlink()
 
 
 def _hash(file: Path) -> str | None:
@@ -409,7 +423,7 @@ def _hash(file: Path) -> str | None:
         if not stat.S_ISREG(file.lstat().st_mode):
             return None
         return hashlib.sha256(file.read_bytes()).hexdigest()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 

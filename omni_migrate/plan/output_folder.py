@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
+from omni_migrate.confined import lies_in_git_folder
 from omni_migrate.errors import InputError
 from omni_migrate.journal import OUTPUT_BUILD, OUTPUT_LOCK, lock_file
 from omni_migrate.plan.apply import interruptible, missing_folders, refuse, uninterrupted, verify
@@ -27,6 +28,8 @@ def apply_to_output(root: Path, changes: Iterable[FileChange], output: Path) -> 
     output = Path(os.path.realpath(output))
     if output.exists() and not output.is_dir():
         raise InputError(f"--output {output} is a file: {_ADVICE}")
+    if lies_in_git_folder(output):
+        raise InputError(f"--output {output} lies in git's own folder: {_ADVICE}, elsewhere")
     existed = output.exists()
     created = [] if existed else missing_folders([output.parent])
     # An empty folder is filled from inside: it may be a mount point, or where the user's shell stands.

@@ -78,6 +78,15 @@ def test_a_place_where_no_report_can_be_is_known_before_any_work(
     assert state(root) == before
 
 
+@pytest.mark.parametrize("name", ["HEAD", "refs/heads/new"])
+def test_a_git_folder_of_another_name_takes_no_report(root: Path, name: str) -> None:
+    subprocess.run(["git", "init", "--quiet", "--separate-git-dir=../apart"], cwd=root, check=True)
+    before = state(root.parent / "apart")
+    done = shell(root, f"audit-npu --dry-run --report ../apart/{name}")
+    assert (done.returncode, is_one_line(done, "lies in git's own folder")) == (2, True), done.stderr
+    assert state(root.parent / "apart") == before
+
+
 def test_a_report_does_not_go_into_the_folder_of_the_output(root: Path) -> None:
     (root.parent / "out").mkdir()
     done = shell(root, "audit-npu --write --output ../out --report ../out/r.md")

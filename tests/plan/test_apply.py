@@ -111,6 +111,37 @@ def test_a_new_file_that_somebody_else_made_meanwhile_is_kept(root: Path) -> Non
     assert tree(root) == before
 
 
+@pytest.mark.parametrize("path", ["notes/new.py", "notes/deeper/new.py"])
+def test_a_file_where_a_folder_belongs_stops_everything(root: Path, path: str) -> None:
+    (root / "notes").write_bytes(b"mine")
+    before = tree(root)
+    with pytest.raises(InputError, match=f"{path} cannot be written, as .*/notes is no folder: move it elsewhere"):
+        apply_in_place(root, [FileChange("run.py", (root / "run.py").read_bytes(), b"x"), FileChange(path, None, b"y")])
+    assert tree(root) == before
+
+
+def test_a_folder_that_became_a_file_meanwhile_keeps_nobody_from_putting_back(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = tree(root)
+    place = apply._place
+
+    def turned_into_a_file(entry: apply._Entry) -> None:
+        if entry.path == "made/new.py":
+            entry.new.unlink()
+            entry.new.parent.rmdir()
+            entry.new.parent.write_bytes(b"mine")
+        place(entry)
+
+    monkeypatch.setattr(apply, "_place", turned_into_a_file)
+    run_py = FileChange("run.py", (root / "run.py").read_bytes(), b"x")
+    with pytest.raises(InputError, match="nothing was changed"):
+        apply_in_place(root, [run_py, FileChange("made/new.py", None, b"y")])
+    assert (root / "made").read_bytes() == b"mine"
+    (root / "made").unlink()
+    assert tree(root) == before
+
+
 def test_a_link_is_written_through(root: Path) -> None:
     (root / "link.py").symlink_to("pkg/crlf.py")
     apply_in_place(root, [FileChange("link.py", b"a = 1\r\nb = 2\r\n", b"c = 3\r\n")])
@@ -445,6 +476,14 @@ def tree_but_pipes(root: Path) -> set[str]:
     return {str(path) for path in root.rglob("*")} | {(root / "run.py").read_text()}
 
 
+def test_a_journal_with_a_path_that_no_file_can_have_is_one_line(root: Path) -> None:
+    step = {"path": "half\ud800.py", "before": None, "after": "0" * 64}
+    journal = json.dumps({"token": "0" * 16, "folders": [], "files": [step], "branch": None})
+    (root / ".git" / JOURNAL).write_text(journal)
+    with pytest.raises(InputError, match="is no journal of omni-migrate"):
+        recover(root)
+
+
 def test_a_git_folder_of_another_checkout_is_not_written_to(root: Path, tmp_path: Path) -> None:
     unpacked = tmp_path / "unpacked"
     unpacked.mkdir()
@@ -567,7 +606,16 @@ def test_anything_else_there_is_refused(root: Path, tmp_path: Path, there: str) 
     assert tree(tmp_path) == before
 
 
-@pytest.mark.parametrize("existed", [False, True])
+@pytest.mark.parametrize("output", [".git/refs/heads/new", ".GIT/new", "link/new", "../named.otherwise/refs/new"])
+def test_an_output_in_gits_own_folder_is_refused(root: Path, tmp_path: Path, output: str) -> None:
+    subprocess.run(["git", "init", "-q", "--bare", tmp_path / "named.otherwise"], check=True)
+    (root / "link").symlink_to(".git")
+    with pytest.raises(InputError, match="lies in git's own folder"):
+        apply_to_output(root, [], root / output)
+    assert not (root / output).exists()
+
+
+@pytest.mark.parametrize("existed", [True, False])
 def test_an_interrupted_output_leaves_nothing(root: Path, tmp_path: Path, existed: bool) -> None:
     if existed:
         (tmp_path / "out").mkdir()
