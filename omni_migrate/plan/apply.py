@@ -117,7 +117,8 @@ def apply_in_place(held: Held, root: Path, changes: Iterable[FileChange], switch
                 switch.forward(held)
             with uninterrupted():
                 held.own(JOURNAL).rename(held.own(DONE))
-                _clean_up(held, journal)
+                with suppress(OSError):  # a leftover only costs space
+                    _clean_up(held, journal)
         except BaseException as error:
             with uninterrupted():
                 _undo(held)
@@ -135,8 +136,14 @@ def recover(held: Held) -> str:
     told = ""
     finished = read_journal(held, DONE)
     if finished is not None:
-        with uninterrupted():
-            _clean_up(held, finished)
+        try:
+            with uninterrupted():
+                _clean_up(held, finished)
+        except OSError as error:
+            raise InputError(
+                f"cannot remove {error.filename}, which a finished run had kept: {error.strerror}; put that right, or "
+                "remove it yourself, and run again: everything that the run wrote is in place"
+            ) from error
         told = f"removed what a finished run had kept of {len(finished.files)} files"
     journal = read_journal(held, JOURNAL)
     if journal is not None:
@@ -326,15 +333,14 @@ def missing_folders(wanted: Iterable[Path]) -> list[Path]:
 
 
 def _clean_up(held: Held, journal: Journal) -> None:
-    """Remove the originals that were kept; a leftover only costs space, so no error is worth failing for."""
-    with suppress(OSError):
-        sync_folder(held.checkout.git_folder)  # the originals go only when it is sure that all is in place
-        for left in _lefts(held, journal):
-            _remove(left.old)
-            _remove(left.new)
-        clean_locks(held, DONE, journal.branch)
-        remove_own_files(held)
-        held.own(DONE).unlink(missing_ok=True)
+    """Remove the originals that were kept, when all is in place. Raises OSError; then the next run goes on with it."""
+    sync_folder(held.checkout.git_folder)  # the originals go only when it is sure that all is in place
+    for left in _lefts(held, journal):
+        _remove(left.old)
+        _remove(left.new)
+    clean_locks(held, DONE, journal.branch)
+    remove_own_files(held)
+    held.own(DONE).unlink(missing_ok=True)
 
 
 # -- back --------------------------------------------------------------------------------------------------------------

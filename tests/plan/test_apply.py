@@ -440,6 +440,21 @@ def test_what_is_no_journal_of_ours_is_one_line_and_touches_nothing(root: Path, 
     assert tree(root.parent) == before
 
 
+def test_what_a_finished_run_kept_and_cannot_be_removed_is_named_until_it_can(root: Path) -> None:
+    (root / ".git" / DONE).write_text(json.dumps({**GOOD, "files": [FILE]}))
+    kept = root / f".omni-migrate-{GOOD['token']}-0.old"
+    kept.mkdir()
+    before = tree(root)
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"cannot remove .*0\.old, which a finished run had kept") as no:
+            recover(root)
+        assert "\n" not in str(no.value)
+        assert tree(root) == before
+    kept.rmdir()
+    assert "removed what a finished run had kept" in str(recover(root))
+    assert not (root / ".git" / DONE).exists()
+
+
 def make_pipe(path: Path) -> None:
     os.mkfifo(path)
 
