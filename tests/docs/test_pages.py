@@ -42,6 +42,7 @@ def test_a_command_line_is_understood(page, line, no_engine, monkeypatch, tmp_pa
     tool = Path(words[0]).name
     if tool == "omni-migrate":
         monkeypatch.chdir(tmp_path)
+        subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)  # `recover` looks at a checkout
         monkeypatch.setattr(sys, "argv", words)
         with pytest.raises(SystemExit) as stop:
             main()
