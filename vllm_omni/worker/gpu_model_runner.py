@@ -31,9 +31,9 @@ class OmniModelRunnerMixin(Upstream):
         stage = Stage(
             model=self.get_model(),
             vllm_config=self.vllm_config,
+            embeds_buffer=self.inputs_embeds.gpu,
             device=self.device,
             dtype=self.dtype,
-            embeds_buffer=self.inputs_embeds.gpu,
             max_num_reqs=self.max_num_reqs,
             generation=self.generation,
             has_xdrope=vllm_has_xdrope(),
