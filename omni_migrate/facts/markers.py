@@ -9,8 +9,10 @@ from __future__ import annotations
 import ast
 import re
 import tokenize
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from omni_migrate.facts.modules import Module
@@ -172,7 +174,12 @@ def find_markers(module: Module, styles: Sequence[Style] | None = None) -> Marke
         lone += left
     pairs.sort(key=lambda pair: pair[0].line)
     lone.sort(key=lambda comment: comment.line)
-    found = [_as_pair(module.path, pair, pairs, comments) for pair in pairs]
+    around = _Around([(first.line, last.line) for first, last in pairs])
+    places = [comment.line for comment in comments]
+    found = []
+    for first, last in pairs:
+        inside = comments[bisect_right(places, first.line) : bisect_left(places, last.line)]
+        found.append(_as_pair(module.path, (first, last), around, inside))
     return Markers(
         module.path,
         tuple(found),
@@ -257,8 +264,7 @@ def _defined(header: Sequence[str]) -> str:
 def _pair(group: list[_Comment]) -> tuple[list[tuple[_Comment, _Comment]], list[_Comment]]:
     """The cheapest way to pair the markers of one suite; of equal ones, that which closes blocks first."""
     # (cost, pairs, lone) by the marker that is open, or None
-    states: dict[_Comment | None, tuple[int, tuple[tuple[_Comment, _Comment], ...], tuple[_Comment, ...]]]
-    states = {None: (0, (), ())}
+    states: dict[_Comment | None, tuple[int, _Chain, _Chain]] = {None: (0, None, None)}
     for comment in group:
         kind = _style(comment).kind
         following: dict[_Comment | None, tuple[int, Any, Any]] = {}
@@ -270,27 +276,58 @@ def _pair(group: list[_Comment]) -> tuple[list[tuple[_Comment, _Comment]], list[
         for opened, (cost, pairs, lone) in states.items():
             if opened is not None and kind in ("divider", "closer", "dashes"):
                 empty = _EMPTY if comment.position == opened.position else 0
-                offer(None, (cost + empty, (*pairs, (opened, comment)), lone))
+                offer(None, (cost + empty, ((opened, comment), pairs), lone))
             if opened is None and kind in ("divider", "opener"):
                 offer(comment, (cost, pairs, lone))
             if kind == "dashes":
                 offer(opened, (cost, pairs, lone))
             else:
-                offer(opened, (cost + _LONE, pairs, (*lone, comment)))
-        states = following
+                offer(opened, (cost + _LONE, pairs, (comment, lone)))
+        # an open marker that costs more than to leave it and its other half alone is never paired
+        most = following[None][0] + _LONE
+        states = {key: value for key, value in following.items() if key is None or value[0] <= most}
     ends = [
-        (cost + _LONE, pairs, (*lone, opened)) if opened is not None else (cost, pairs, lone)
+        (cost + _LONE, pairs, (opened, lone)) if opened is not None else (cost, pairs, lone)
         for opened, (cost, pairs, lone) in states.items()
     ]
     _, pairs, lone = min(ends, key=lambda end: end[0])
-    return list(pairs), list(lone)
+    return _unchained(pairs), _unchained(lone)
 
 
-def _as_pair(
-    path: str, pair: tuple[_Comment, _Comment], pairs: list[tuple[_Comment, _Comment]], comments: list[_Comment]
-) -> Pair:
+_Chain = tuple[Any, Any] | None
+"""What was found last, and the chain of what was found before it: many ways share their beginning."""
+
+
+def _unchained(chain: _Chain) -> list[Any]:
+    found = []
+    while chain is not None:
+        last, chain = chain
+        found.append(last)
+    return found[::-1]
+
+
+class _Around:
+    """Which of some stretches of lines, sorted by their first, stands around another: asked often, so by bisection."""
+
+    def __init__(self, stretches: Sequence[tuple[int, int]]) -> None:
+        self._numbers: list[int] = []  # of those that reach further down than any before them
+        self._first: list[int] = []
+        self._last: list[int] = []
+        for number, (first, last) in enumerate(stretches):
+            if not self._last or last > self._last[-1]:
+                self._numbers.append(number)
+                self._first.append(first)
+                self._last.append(last)
+
+    def find(self, first: int, last: int) -> int | None:
+        """The number of the first stretch that begins before line `first` and ends after line `last`."""
+        at = bisect_right(self._last, last)
+        return self._numbers[at] if at < len(self._last) and self._first[at] < first else None
+
+
+def _as_pair(path: str, pair: tuple[_Comment, _Comment], around: _Around, comments: Sequence[_Comment]) -> Pair:
     first, last = pair
-    inside = [c.text for c in comments if first.line < c.line < last.line and not c.inline]
+    inside = [comment.text for comment in comments if not comment.inline]
     return Pair(
         path,
         first.suite.scope,
@@ -299,7 +336,7 @@ def _as_pair(
         _style(first).name,
         first.column,
         tuple(inside),
-        any(a.line < first.line and last.line < b.line for a, b in pairs),
+        around.find(first.line, last.line) is not None,
     )
 
 
@@ -307,37 +344,42 @@ def _marked_lines(
     module: Module, comments: list[_Comment], pairs: list[Pair], logical: list[_Logical]
 ) -> Iterator[MarkedLine]:
     own_lines = {comment.line for comment in comments if not comment.inline}
+    around = _Around([(pair.first_line, pair.last_line) for pair in pairs])
+    starts = [item.start for item in logical]
+    ends = [item.last for item in logical]
     for comment in comments:
         if comment.style is None or not (
             comment.style.kind == "line" or (comment.inline and comment.style.kind != "dashes")
         ):
             continue
-        if any(pair.first_line < comment.line < pair.last_line for pair in pairs):
+        if around.find(comment.line, comment.line) is not None:
             continue
         if comment.inline:
-            first, last = _inline_range(comment.line, logical)
+            first, last = _inline_range(comment.line, logical, bisect_left(ends, comment.line))
         else:
-            first, last = _range_below(module, comment, own_lines, logical)
+            below = islice(logical, bisect_left(starts, comment.position), None)
+            first, last = _range_below(module, comment, own_lines, below)
         if last:
             scope, style = comment.suite.scope, comment.style.name
             yield MarkedLine(module.path, scope, comment.line, first, last, style, comment.inline, comment.text)
 
 
-def _inline_range(line: int, logical: list[_Logical]) -> tuple[int, int]:
-    """The whole statement if the comment stands behind its first or last line, else the one line."""
-    statement = next((item for item in logical if item.first <= line <= item.last), None)
-    if statement is not None and line in (statement.first, statement.last):
-        return statement.first, statement.last
+def _inline_range(line: int, logical: Sequence[_Logical], at: int) -> tuple[int, int]:
+    """The whole statement, the `at`th, if the comment stands behind its first or last line, else the one line."""
+    if at < len(logical) and line in (logical[at].first, logical[at].last):
+        return logical[at].first, logical[at].last
     return line, line
 
 
-def _range_below(module: Module, comment: _Comment, own_lines: set[int], logical: list[_Logical]) -> tuple[int, int]:
+def _range_below(
+    module: Module, comment: _Comment, own_lines: set[int], logical: Iterable[_Logical]
+) -> tuple[int, int]:
     """The statements right below a comment, up to a blank line, another comment, or the end of the suite."""
     if comment.suite.in_brackets:
         return comment.line + 1, comment.line + 1
     first = last = 0
     for item in logical:
-        if item.start < comment.position or item.first <= comment.line:
+        if item.first <= comment.line:
             continue
         if not _within(item.suite, comment.suite):
             break
@@ -364,8 +406,10 @@ class _Defects:
 
     def find(self) -> list[Defect]:
         found: list[Defect] = []
+        around = _Around([(first.line, last.line) for first, last in self.pairs])
         for first, last in self.pairs:
-            outer = next((p for p in self.pairs if p[0].line < first.line and last.line < p[1].line), None)
+            number = around.find(first.line, last.line)
+            outer = self.pairs[number] if number is not None else None
             if first.position == last.position:
                 message = f"the block up to line {last.line} has nothing in it"
                 mend = (CommentEdit(first.line, None), CommentEdit(last.line, None))

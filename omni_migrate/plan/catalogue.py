@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -371,27 +371,53 @@ def _plain(code: str) -> str:
 
 
 def _matches(entries: Sequence[Entry], blocks: Sequence[Block]) -> list[tuple[int, int]]:
-    """(entry, block) by their numbers, in order of blocks: the most alike first, none twice."""
-    scores = []
-    codes = [_Code(block.code) for block in blocks]
-    for i, entry in enumerate(entries):
-        code = _Code(entry.code)
+    """(entry, block) by their numbers, in order of blocks: the most alike first, none twice.
+
+    First what is word for word the same in the same method, then what is like it there, and what is left over with
+    what has moved.
+    """
+    codes = {text: _Code(text) for text in dict.fromkeys([*(e.code for e in entries), *(b.code for b in blocks)])}
+    plain = {text: _plain(text) for text in codes}
+    of_code = [entry.is_of_code for entry in entries]
+    found: dict[int, int] = {}  # block -> entry
+    taken: set[int] = set()
+
+    def pair(groups: Callable[[Entry | Block], Hashable], score: Callable[[int, int], float | None]) -> None:
+        by_group: dict[Hashable, list[int]] = {}
         for j, block in enumerate(blocks):
-            same_method = (entry.class_name, entry.method) == (block.class_name, block.method)
-            if not same_method and ({entry.method, block.method} & {"imports", "NamedTuple"} or not entry.is_of_code):
-                continue
-            least = _SAME_METHOD if same_method else _MOVED
-            score = code.likeness(codes[j], least)
-            score += _SAME_TITLE if same_method and entry.title == block.title else 0
-            if _plain(entry.code) == _plain(block.code):
-                score = _EXACT
-            if score >= least:
-                scores.append((not same_method, -score, entry.location != block.location, i, j))
-    found: list[tuple[int, int]] = []
-    for *_, i, j in sorted(scores):
-        if all(i != pair[0] and j != pair[1] for pair in found):
-            found.append((i, j))
-    return sorted(found, key=lambda pair: pair[1])
+            if j not in found:
+                by_group.setdefault(groups(block), []).append(j)
+        scores = []
+        for i, entry in enumerate(entries):
+            for j in by_group.get(groups(entry), ()) if i not in taken else ():
+                how_alike = score(i, j)
+                if how_alike is not None:
+                    scores.append((-how_alike, entry.location != blocks[j].location, i, j))
+        for *_, i, j in sorted(scores):
+            if i not in taken and j not in found:
+                found[j] = i
+                taken.add(i)
+
+    def alike(i: int, j: int) -> float | None:
+        score = codes[entries[i].code].likeness(codes[blocks[j].code], _SAME_METHOD)
+        score += _SAME_TITLE if entries[i].title == blocks[j].title else 0
+        return score if score >= _SAME_METHOD else None
+
+    def moved(i: int, j: int) -> float | None:
+        entry, block = entries[i], blocks[j]
+        if (entry.class_name, entry.method) == (block.class_name, block.method):
+            return None
+        if {entry.method, block.method} & {"imports", "NamedTuple"} or not of_code[i]:
+            return None
+        if plain[entry.code] == plain[block.code]:
+            return _EXACT
+        score = codes[entry.code].likeness(codes[block.code], _MOVED)
+        return score if score >= _MOVED else None
+
+    pair(lambda one: (one.class_name, one.method, plain[one.code]), lambda i, j: _EXACT)
+    pair(lambda one: (one.class_name, one.method), alike)
+    pair(lambda one: None, moved)
+    return sorted(((i, j) for j, i in found.items()), key=lambda both: both[1])
 
 
 class _Code:

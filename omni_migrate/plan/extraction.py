@@ -132,6 +132,7 @@ class Extractor:
         self.only = frozenset(only)
         self.result = Extraction()
         self._replaced_methods: dict[str, bool] = {}
+        self._ancestors: dict[RunnerClass, set[RunnerClass]] = {}
         self._dispatched_by: dict[RunnerClass, tuple[Module, set[str]]] = {}
         self._own_methods: dict[RunnerClass, tuple[Module, dict[str, FunctionNode]]] = {}
         found = found or find_runners(modules, package, upstream_runners())
@@ -354,17 +355,20 @@ class Extractor:
 
     def extends(self, runner: RunnerClass, base: RunnerClass) -> bool:
         """Whether a runner class extends another, directly or not."""
-        by_name = {f"{module_name(r.path)}.{r.name}": r for r in self.runners}
-        pending, seen = list(runner.bases), set()
-        while pending:
-            name = pending.pop()
-            found = by_name.get(name)
-            if found is base:
-                return True
-            if found is not None and name not in seen:
-                seen.add(name)
-                pending.extend(found.bases)
-        return False
+        if runner not in self._ancestors:
+            known: set[RunnerClass] = set()
+            pending = list(runner.bases)
+            while pending:
+                found = self._by_name.get(pending.pop())
+                if found is not None and found not in known:
+                    known.add(found)
+                    pending.extend(found.bases)
+            self._ancestors[runner] = known
+        return base in self._ancestors[runner]
+
+    @cached_property
+    def _by_name(self) -> dict[str, RunnerClass]:
+        return {f"{module_name(runner.path)}.{runner.name}": runner for runner in self.runners}
 
     def defining(self, runner: RunnerClass, method: str) -> tuple[RunnerClass, FunctionNode] | None:
         """The class that a runner's method comes from: its own, or the nearest base's."""

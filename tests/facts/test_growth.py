@@ -12,11 +12,12 @@ import pytest
 from omni_migrate.facts.absence import Absence, does_nothing
 from omni_migrate.facts.class_tree import ClassTree
 from omni_migrate.facts.common_runs import common_runs
-from omni_migrate.facts.modules import Modules
+from omni_migrate.facts.markers import find_markers
+from omni_migrate.facts.modules import Module, Modules
 from omni_migrate.facts.sites import Claims, find_sites
 from omni_migrate.knowledge import adapters, model_interface, upstream_runners
-from omni_migrate.plan.catalogue import _Code
-from omni_migrate.plan.workspace import Workspace
+from omni_migrate.plan.catalogue import Entry, _Code, _matches
+from omni_migrate.plan.workspace import Workspace, decode
 from omni_migrate.report.diff import unified_diff
 from omni_migrate.report.findings import FileChange
 
@@ -147,3 +148,21 @@ def test_calls_inside_each_other(call: str) -> None:
 
     small, large = work(make(10)), work(make(40))
     assert large <= 16 * small, f"{large / small:.1f} times the work for 4 times the depth"
+
+
+@pytest.mark.parametrize("marker", ["# ---- Omni-new ----", "# Omni-new"])
+def test_many_markers_in_one_method(marker: str, tmp_path: Path) -> None:
+    def make(size: int) -> Callable[[], object]:
+        text = "class A:\n    def f(self):\n" + f"        {marker}\n        self.a = 1\n        {marker}\n" * size
+        module = Module("a.py", decode(text.encode()))
+        return lambda: find_markers(module)
+
+    grows_like_its_input(make, 100)
+
+
+def test_a_catalogue_of_many_methods() -> None:
+    def make(size: int) -> Callable[[], object]:
+        entries = [Entry("A", f"m{n}", "said", f"a.py:{n}", f"def m{n}(self):\n    return {n}") for n in range(size)]
+        return lambda: _matches(entries, entries)  # type: ignore[arg-type]
+
+    grows_like_its_input(make, 100)
