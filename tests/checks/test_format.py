@@ -38,8 +38,8 @@ def test_the_nearest_configuration_wins_and_two_processes_serve_each(
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/ruff.toml").write_text("line-length = 40\n")
     runs = []
-    run = subprocess.run
-    monkeypatch.setattr(subprocess, "run", lambda *args, **options: runs.append(args) or run(*args, **options))
+    run = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda *args, **options: runs.append(args) or run(*args, **options))
     files = {"a.py": LONG, "b.py": LONG, "sub/c.py": LONG, "sub/d.py": LONG}
     done = format_many(files, tmp_path)
     assert [done[path] == LONG for path in files] == [True, True, False, False]

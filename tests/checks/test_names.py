@@ -68,8 +68,8 @@ def test_folders_that_ruff_leaves_out_by_default_and_other_encodings_are_checked
 
 def test_ruff_runs_once_for_all_files(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = []
-    run = subprocess.run
-    monkeypatch.setattr(subprocess, "run", lambda *args, **options: runs.append(args) or run(*args, **options))
+    run = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda *args, **options: runs.append(args) or run(*args, **options))
     assert found(*((f"{number}.py", "a = 1\n", "x()\n") for number in range(5))) == [f"{n}.py:1 F821" for n in range(5)]
     assert len(runs) == 1
 
