@@ -96,7 +96,8 @@ def test_a_bug_is_told_where_its_traceback_cannot_be_kept(engine, command, capsy
 
 # A process whose engine prints much, or waits until it is interrupted.
 SCRIPT = """
-import sys, time, types
+import signal, sys, time, types
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell has it ignored
 sys.path.insert(0, {tests!r})
 from stand_in import ERROR, NOTE, report
 from dataclasses import replace
