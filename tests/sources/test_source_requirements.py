@@ -179,7 +179,9 @@ def test_an_interrupt_ends_pip_and_leaves_nothing(wheelhouse, tmp_path):
         environment = os.environ | {"PIP_INDEX_URL": f"http://127.0.0.1:{server.getsockname()[1]}/simple"}
         environment.pop("PIP_NO_INDEX")
         script = (
-            "from pathlib import Path\nfrom omni_migrate.sources import resolve\n"
+            "import signal\nfrom pathlib import Path\nfrom omni_migrate.sources import resolve\n"
+            # A background job of a shell has it ignored.
+            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
             "try:\n    resolve('vllm-omni==0.3', cwd=Path.cwd())\nexcept KeyboardInterrupt:\n    print('interrupted')\n"
         )
         process = subprocess.Popen([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, text=True)
